@@ -1,8 +1,8 @@
-"""What Snakemake's controller takes of one core while it waits for a job, and what it takes with our remedy.
+"""Share of one core that Snakemake's controller uses while it waits for a job, with and without our remedy.
 
-A toy (tests/workflow/waiting.smk): short jobs that are done, and eight ready ones in a row, of which one sleeps.
-Peer: Snakemake as it is, started in turn; after 10,000 jobs it would take hours, so that only ours is measured there.
-Goal: at most 1 % of one core, whatever is done already and however Snakemake is started.
+A toy workflow (tests/workflow/waiting.smk): finished short jobs, and eight ready jobs in sequence, one of which sleeps.
+Peer: unmodified Snakemake, started in turn. With 10,000 jobs it would take hours, so only ours is measured there.
+Goal: at most 1 % of one core, for any number of finished jobs and any way to start Snakemake.
 """
 
 import os
@@ -21,12 +21,12 @@ STARTS = {
     "profiles/workstation": ["--profile", str(ROOT / "profiles/workstation")],
 }
 MANY_AT_ONCE = ["--cores", "1024", "--scheduler", "greedy"]
-"""Two at a time 10,000 jobs take hours, of which the controller spends most looking for the next two."""
+"""Two at a time, 10,000 jobs take hours, most of which the controller spends on finding the next two."""
 WINDOW_S, REPEATS = 10.0, 3
 
 
 def main() -> None:
-    """Print the share of one core for each way to start, and the ratio to Snakemake's own."""
+    """Print the share of one core for each way to start, and the ratio to unmodified Snakemake."""
     print("done jobs  start                 share of one core, each repeat")
     own = [_share(200, STARTS["bare"], quiet=True) for _ in range(REPEATS)]
     peer = [_share(200, STARTS["bare"], quiet=False) for _ in range(REPEATS)]
@@ -64,7 +64,7 @@ def _share(done: int, options: list[str], *, quiet: bool) -> float:
 
 
 def _processor_time_s(process_id: int) -> float:
-    """Return what a process itself, without its jobs, has used of the processor."""
+    """Return the processor time of a process, excluding its jobs."""
     fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

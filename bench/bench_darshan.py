@@ -1,7 +1,7 @@
-"""Reading 24 Darshan logs of one job against PyDarshan's own summary of each of them, interleaved.
+"""Read 24 Darshan logs of one job, compared with PyDarshan's own summary of each, interleaved.
 
-The summary runs inside one process, so that its imports count once; from the command line each log pays for them
-again. A bare read of all records through PyDarshan's report is shown beside it: it is not a summary, and unguarded.
+The summary runs inside one process, so its imports count once; on the command line, each log pays for them again. A
+bare read of all records through PyDarshan's report is shown as well; it is unguarded and not a summary.
 """
 
 import argparse
@@ -27,7 +27,7 @@ GOAL = 20.0
 
 
 def main() -> None:
-    """Measure both in turns and print the ratio."""
+    """Measure both alternately and print the ratio."""
     warnings.simplefilter("ignore")
     published = sorted((PROFILES / "darshan/dlio_job").glob("*.darshan"))
     if not published:
@@ -57,7 +57,7 @@ def timed(action: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def read_job(logs: Sequence[Path]) -> None:
-    """Read the job from its start to the row of its report, all checks and the start of the child included."""
+    """Read the job from its start to the row of its report, including all checks and the start of the child process."""
     reading = read_darshan_logs(logs, DATA)
     row = io_summary(reading.table, IoSetting(page_cache="cold"))
     assert row["workers"] == 8, row

@@ -1,7 +1,7 @@
-"""What `snakemake -n` takes for studies of a thousand and ten thousand runs, and what one job's own start takes.
+"""Time of `snakemake -n` for studies of one and ten thousand runs, and of the start of a single job.
 
-Peer: Snakemake itself on a workflow of as many runs that has no code of ours: two shell rules, one after the other,
-and a target. Both are measured in turn. Processor time is compared: wall time depends on what else the machine does.
+Peer: Snakemake on a workflow of the same size without our code: two sequential shell rules and a target. Both are
+measured alternately. Processor time is compared, because wall time depends on the machine's other load.
 """
 
 import json
@@ -16,7 +16,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 SNAKEMAKE = Path(sys.executable).parent / "snakemake"
 SIZES = {"1000": (10, 20, 5), "10000": (20, 50, 10)}
-"""Number of runs: variants, scales (nodes x ranks per node), repeats."""
+"""By number of runs: variants, scales (nodes x ranks per node), repeats."""
 NODES = tuple(2**power for power in range(10))
 BENCHMARK = "cosmoflow_tiny"
 PEER = """
@@ -47,10 +47,10 @@ def main() -> None:
 
 
 def _write_study(folder: Path, size: str, variants: int, scales: int, repeats: int) -> list[str]:
-    """Write a study of so many runs; return the options that name it."""
+    """Write a study with a given number of runs; return the options that name it."""
     machine = {"name": "bench", "nodes": max(NODES), "cores_per_node": 64, "ranks_per_node": 16}
     _change("machines/laptop.yaml", folder / "machines/bench.yaml", machine)
-    # Samples and batches that any number of ranks divides.
+    # Samples and batches divisible by any number of ranks.
     batch = max(NODES) * 16
     changes: dict[str, Any] = {"data": {"train_samples": batch}, "recipe": {"global_batch": batch}}
     _change(f"benchmarks/{BENCHMARK}.yaml", folder / f"benchmarks/{BENCHMARK}.yaml", changes)
@@ -69,7 +69,7 @@ def _write_study(folder: Path, size: str, variants: int, scales: int, repeats: i
 
 
 def _change(source: str, target: Path, changes: dict[str, Any]) -> None:
-    """Write a file of the configuration with other values."""
+    """Write a configuration file with changed values."""
     settings = yaml.safe_load((ROOT / "config" / source).read_text())
     for key, value in changes.items():
         settings[key] = {**settings[key], **value} if isinstance(value, dict) else value
@@ -78,14 +78,14 @@ def _change(source: str, target: Path, changes: dict[str, Any]) -> None:
 
 
 def _job_options() -> list[str]:
-    """Return what Snakemake's executors add when they start Snakemake again for one job, here that of one plan."""
+    """Return the options that Snakemake's executors add when they start it again for a job, here for one plan."""
     wildcards = f"benchmark={BENCHMARK},variant=v0,scale=n1x1,repetition=r1"
     job = ["--target-jobs", f"plan_run:{wildcards}", "--allowed-rules", "plan_run", "--cores", "1", "--force"]
     return [*job, "--nolock", "--ignore-incomplete", "--no-hooks", "--mode", "remote", "--dry-run"]
 
 
 def _measure(size: str, what: str, arguments: list[str], folder: str) -> float:
-    """Run Snakemake in a process of its own; return its processor seconds."""
+    """Run Snakemake in a subprocess; return its processor seconds."""
     code = "import json, resource, subprocess, sys; "
     code += "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
     code += "used = resource.getrusage(resource.RUSAGE_CHILDREN); "

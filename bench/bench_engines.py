@@ -1,7 +1,7 @@
-"""Training steps of the engines against each other, interleaved: one rank on all cores, real samples.
+"""Compare training steps of the engines, interleaved: one rank on all cores, real samples.
 
-Each engine runs in a process of its own, because Keras' backend is chosen when it is imported, and takes its turn when
-it is told to. Peer: the engine horovod.
+Each engine runs in its own process, because importing Keras fixes its backend, and takes its turn on request. Peer:
+the engine horovod.
 """
 
 import os
@@ -25,7 +25,7 @@ CASES = (
 
 
 def main() -> None:
-    """Print a row for each case and engine, or for the cases that are named; as a worker, time steps when told to."""
+    """Print a row per case and engine, or for the named cases; as a worker, time steps on request."""
     if len(sys.argv) > 1 and sys.argv[1] == "worker":
         work(sys.argv[2], sys.argv[3])
         return
@@ -38,7 +38,7 @@ def main() -> None:
 def _compare(case: Case) -> None:
     workers = {engine: _start(case, engine) for engine in ENGINES}
     for worker in workers.values():
-        _answer(worker)  # compiled
+        _answer(worker)  # compiles the step
     times_s: dict[str, list[float]] = {engine: [] for engine in ENGINES}
     for _ in range(case.rounds):
         for engine, worker in workers.items():
@@ -80,7 +80,7 @@ def _answer(worker: "subprocess.Popen[str]") -> str:
 
 
 def work(benchmark: str, engine: str) -> None:
-    """Time steps of one engine each time that a line comes; write the time of one [s]."""
+    """Time steps of one engine for each line of input; write the time of one step [s]."""
     from hpcai.training import collective
     from hpcai.training.engines import steps_of
 

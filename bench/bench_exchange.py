@@ -1,7 +1,7 @@
-"""The engine tensorflow against Horovod on two ranks of this node: a training step, and an allreduce of 10 MB.
+"""The engine tensorflow compared with Horovod on two ranks of this node: a training step, and an allreduce of 10 MB.
 
-Interleaved: each round starts both engines one after the other, by the same launcher, so that Horovod exchanges over
-Gloo. The ratio is the median over the rounds of the pairs; above 1 the engine tensorflow is slower.
+Interleaved: each round starts both engines in sequence with the same launcher, so Horovod uses Gloo. The ratio is
+the median over the rounds; above 1 the engine tensorflow is slower.
 """
 
 import os
@@ -27,7 +27,7 @@ LAUNCH = (sys.executable, "-m", "hpcai.training.spawn", "-np", str(RANKS))
 
 
 def main() -> None:
-    """Print a row for each of both; end with 1 if something could not be measured."""
+    """Print a row for each; exit with 1 if something could not be measured."""
     print(f"{RANKS} ranks, {len(os.sched_getaffinity(0))} cores; medians over {ROUNDS} interleaved rounds")
     print("what                                horovod_ms tensorflow_ms  ratio  smallest   largest")
     with tempfile.TemporaryDirectory() as folder:

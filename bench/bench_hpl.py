@@ -1,6 +1,6 @@
-"""HPL scenarios per second on one core at N = 125,000, NB = 256, against a plain Python loop of the same equations.
+"""HPL scenarios per second on one core at N = 125,000, NB = 256, compared with a Python loop of the same equations.
 
-Both compute in turns; the loop is the one that the tests compare results with, and its answers have to be equal here.
+Both compute alternately. The loop is the tests' reference, and its results must be equal here.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def timed(action: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def make_scenario(variant: Variant, links: Floats) -> Scenario:
-    """Two nodes that differ in their host link; ``cpu`` with all three rates."""
+    """Return two nodes that differ in their host link; ``cpu`` with all three rates."""
     rates = NodeRates(
         cpu_rate_flop_per_s=CPU_FLOP_PER_S * (links / links.mean()),
         gpu_rate_flop_per_s=GPU_FLOP_PER_S,
@@ -71,7 +71,7 @@ def loop(variant: Variant, links: Floats, chosen: Rows) -> list[float]:
 
 
 def compare(variant: Variant, rounds: int) -> float:
-    """Compute in turns; print and return scenarios per second."""
+    """Compute alternately; print and return scenarios per second."""
     links = np.linspace(16e9, 128e9, SCENARIOS)
     chosen = np.linspace(0, SCENARIOS - 1, LOOPED).astype(int)
     scenario = make_scenario(variant, links)

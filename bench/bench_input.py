@@ -1,8 +1,8 @@
-"""The input pipeline's samples per second against what the training step consumes, and against a bare read.
+"""Samples per second of the input pipeline, compared with the training step's demand and with a bare read.
 
-Each rank of a two-rank run on two cores has one core for both, so everything here runs on one core with one thread,
-reading, steps and bare reads in turn. `input/step` is how much faster samples come than the step takes them. The bare
-read is `tf.data.TFRecordDataset` over the same files, which neither shuffles, parses nor batches. All read plain
+Each rank of a two-rank run on two cores has one core for both, so everything here runs on one core with one thread:
+input, steps and bare reads alternate. `input/step` is the ratio of the input rate to the step's demand. The bare read
+is `tf.data.TFRecordDataset` over the same files, without shuffling, parsing or batching. All read plain
 shards from the page cache.
 """
 
@@ -84,7 +84,7 @@ def _run(case: Case, folder: Path, *, first: bool) -> float:
 
 
 def _actions(case: Case, dataset: Any, workload: Any, engine: Engine) -> dict[str, Callable[[], int]]:  # noqa: ANN401
-    """Return what is timed; each returns the number of samples it handled, after it was run once."""
+    """Return the timed actions, each run once before; each returns its number of samples."""
     import tensorflow as tf
 
     from hpcai.training.input import Reading, Schedule, train_batches
@@ -95,7 +95,7 @@ def _actions(case: Case, dataset: Any, workload: Any, engine: Engine) -> dict[st
     batches = train_batches(samples, reading, Schedule(1, 1, count))
     files = [str(path) for path in dict.fromkeys(samples.paths)]
     first = next(iter(batches))
-    # The shards are tar archives of plain TFRecords; what is read bare is one file with the same records.
+    # The shards are tar archives of plain TFRecords; the bare read uses one file with the same records.
     joined = Path(files[0]).with_name("joined.tfrecord")
     _join(samples, joined)
     bare = tf.data.TFRecordDataset(str(joined))

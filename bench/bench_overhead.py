@@ -1,7 +1,7 @@
-"""The pipeline's own time per run: wall time outside staging, training and evaluation, beside a bare import.
+"""The pipeline's overhead per run: wall time outside staging, training and evaluation, compared with a bare import.
 
-Peer: a process that imports TensorFlow, Keras and Horovod and ends, which no run can do without. Both are measured
-in turn in one call.
+Peer: a process that only imports TensorFlow, Keras and Horovod, which every run must do. Both are measured
+alternately in one call.
 """
 
 import statistics
@@ -19,7 +19,7 @@ GOAL_S = 15.0
 
 
 def main() -> None:
-    """Run the smallest study and print what a run costs beside its work."""
+    """Run the smallest study and print the overhead per run."""
     imports, records = [], []
     with tempfile.TemporaryDirectory() as folder:
         prepare = [*_snakemake(Path(folder)), "pack"]

@@ -1,7 +1,7 @@
-"""CosmoFlow's training step against the public reference implementation's model code, interleaved in one run.
+"""CosmoFlow's training step compared with the public reference implementation's model code, interleaved in one run.
 
 Peer: `build_model` of mlcommons/hpc, cosmoflow/models/cosmoflow.py, in float32, in a compiled step with the same loss
-and optimizer; it is handed the logarithm of the counts, which our step computes itself. Needs a checkout of that
+and optimizer. It receives the logarithm of the counts, which our step computes itself. Needs a checkout of that
 repository: `git clone https://github.com/mlcommons/hpc` and `HPCAI_REFERENCE=hpc make bench`.
 """
 

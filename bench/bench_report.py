@@ -1,6 +1,6 @@
-"""Opening the finished report in Chromium against Snakemake's own report of the same study, interleaved, both offline.
+"""Open the finished report in Chromium, compared with Snakemake's own report of the study, interleaved and offline.
 
-Needs the results of a study (`make run`) and Chromium; a fresh browser profile for every opening, nothing cached.
+Needs the results of a study (`make run`) and Chromium. Every opening uses a fresh browser profile, without a cache.
 """
 
 import argparse
@@ -23,7 +23,7 @@ GOAL_S = 1.0
 
 
 def main() -> None:
-    """Open both pages in turns and print when they are readable and when they are whole."""
+    """Open both pages alternately and print when they become readable and complete."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, nargs="?", default=Path("results"), help="results folder of a study")
     pages = [parser.parse_args().results / name for name in ("report.html", "workflow_report.html")]
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def open_page(browser_type: BrowserType, chromium: str, page: Path) -> Sequence[float]:
-    """Return when a page showed something and when it had loaded [s], from the start of its navigation."""
+    """Return the times of the first paint and of the complete load [s], from the start of the navigation."""
     with tempfile.TemporaryDirectory(prefix="hpcai-bench-") as profile:
         context = browser_type.launch_persistent_context(profile, executable_path=chromium, args=OPTIONS)
         tab = context.new_page()

@@ -1,9 +1,9 @@
-"""Import and verdict of the published logs of MLPerf HPC v0.7 against ``mlperf-logging``'s checker, interleaved.
+"""Import and judge the published logs of MLPerf HPC v0.7, compared with ``mlperf-logging``'s checker, interleaved.
 
-We read the archive as it was published: unpack it in memory, import all runs with their repairs, and check every log,
-on all usable cores, and on one of them.
-The package checks the same logs, unpacked beforehand: within one process, which is the fastest use of it, and as its
-command line is meant, one process per log; that is timed for a few logs and extrapolated. The answers have to be equal.
+We read the archive as published: unpack it in memory, import all runs with their irregularities, and check every log,
+on all usable cores, and on a single one.
+The package checks the same logs, already unpacked: within one process, which is its fastest mode, and with its
+command line, one process per log, timed for a few logs and extrapolated. The answers must be equal.
 """
 
 import argparse
@@ -70,10 +70,10 @@ def run_command(root: Path, log: str) -> tuple[float, bool]:
 
 
 def compare(archive: Path, root: Path, rounds: int) -> bool:
-    """Check in all ways, in turn; print medians; return whether the goal is missed or answers differ."""
+    """Check in all ways, alternately; print medians; return whether the goal is missed or answers differ."""
     logs = sorted(path.relative_to(root).as_posix() for path in root.rglob("result_*.txt"))
     sample = logs[:: max(1, len(logs) // COMMANDS)][:COMMANDS]
-    check_own(archive)  # imports, and the rule files that are read once
+    check_own(archive)  # warms up imports and the rule files
     own_s, single_s, package_s, command_s = [], [], [], []
     differing: set[str] = set()
     for _ in range(rounds):

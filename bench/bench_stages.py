@@ -1,7 +1,7 @@
-"""What each stage of the default study takes, from an empty folder to the report, and what others took meanwhile.
+"""Time of each stage of the default study, from an empty folder to the report, and the machine's other load.
 
-Goal: 8 minutes on two quiet cores. The times are those that `make run` prints; the stages overlap where two cores are
-free, so that they add up to more than the whole.
+Goal: 8 minutes on two quiet cores. The times are those printed by `make run`. Stages overlap if two cores are free,
+so they add up to more than the total.
 """
 
 import json
@@ -18,7 +18,7 @@ GOAL_S = 480.0
 
 
 def main() -> None:
-    """Run the default study in an empty folder; print its stages, and how quiet the timed runs were."""
+    """Run the default study in an empty folder; print its stages, and the disturbance of the timed runs."""
     with tempfile.TemporaryDirectory() as folder:
         program = [str(Path(sys.executable).parent / "hpcai"), "run", "--snakefile", str(ROOT / "Snakefile")]
         command = [*program, "--workflow-profile", str(ROOT / "profiles/default")]

@@ -1,7 +1,7 @@
-"""Measure verified staging from shards against `cp -r` and against four parallel unverified copies, interleaved.
+"""Compare verified staging from shards with `cp -r` and with four parallel unverified copies, interleaved.
 
-All ways start from the same samples on the same file system, with their source dropped from the page cache, and end
-with the same plain files in an empty folder. Nothing is synced at the end of any of them: staged data is scratch.
+All ways start from the same samples on the same file system, dropped from the page cache, and end with the same plain
+files in an empty folder. None of them syncs at the end: staged data is scratch.
 """
 
 import argparse
@@ -53,7 +53,7 @@ MODULE = BenchCubes(
 
 
 def write_samples(root: Path, files: int) -> Manifest:
-    """Write plain samples: Poisson counts of a smooth log-normal field, one of 16 for each file, shifted by chance."""
+    """Write plain samples: Poisson counts of a smooth log-normal field, one of 16 per file, randomly shifted."""
     generator = np.random.default_rng(1)
     fields = [_counts(generator) for _ in range(min(16, files))]
     for split in ("train", "validation"):
@@ -82,7 +82,7 @@ def _counts(generator: np.random.Generator) -> np.ndarray:
 
 
 def copy_recursively(source: Path, target: Path) -> None:
-    """Copy as most people do."""
+    """Copy with `cp -r`."""
     subprocess.run(["cp", "-r", str(source), str(target)], check=True)
 
 
@@ -101,7 +101,7 @@ def copy_in_parallel(source: Path, target: Path) -> None:
 
 
 def stage_part(arguments: tuple[Path, Path, int, int]) -> int:
-    """Stage what one local rank does; runs in a process of its own."""
+    """Run the staging of one local rank, in its own process."""
     source, target, rank, threads = arguments
     pack = read_pack(source / PACKED)
     return stage_shards(pack, source, target, rank, LOCAL_RANKS, 0, 1, "whole", threads).bytes_written
@@ -114,7 +114,7 @@ def stage(pool: Pool, source: Path, target: Path, threads: int) -> None:
 
 
 def measure(action: Callable[[Path], None], sources: Iterable[Path], target: Path) -> tuple[float, str]:
-    """Return the time of one action (s) from a cold source, if that can be had, and whether it was cold."""
+    """Return the time of one action (s) from a cold source, if possible, and whether it was cold."""
     os.sync()
     temperature = "cold" if drop_page_cache(sources) == "dropped" else "warm"
     started_s = time.monotonic()
@@ -177,12 +177,12 @@ def run(folder: Path, files: int, rounds: int, threads: int) -> None:
 
 
 def _warm_up(_: int) -> None:
-    """Start the processes and their imports before the timing, as a training job does."""
+    """Start the processes and their imports before the timing, as in a training job."""
     time.sleep(0.2)
 
 
 def report(manifest: Manifest, times_s: dict[str, list[float]], temperatures: set[str], threads: int) -> None:
-    """Print medians and the ratios that are the goals."""
+    """Print medians, and the ratios with goals."""
     content_bytes = sum(entry.content_bytes for entry in manifest.entries)
     state = " and ".join(sorted(temperatures))
     print(f"{len(manifest.entries)} files, {content_bytes / 1e6:.0f} MB, {state} cache, {threads} processors per rank")

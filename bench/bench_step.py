@@ -1,9 +1,9 @@
 """Training steps of all benchmarks as a fraction of the machine's measured GEMM rate, interleaved in one run.
 
-Peer: the fastest of NumPy's and TensorFlow's matrix products before and after each step. The step is the one of the
-training loop, with its optimizer, on one rank that has all cores, on samples from the input pipeline. Its work is
-counted layer by layer: `computed` counts what is really done in convolutions and dense layers, `6x forward` also an
-input gradient of the first layer that nobody needs.
+Peer: the faster of NumPy's and TensorFlow's matrix products before and after each step. The step is that of the
+training loop, including its optimizer, on one rank with all cores, on samples from the input pipeline. Its work is
+counted layer by layer: `computed` counts the actual work in convolutions and dense layers; `6x forward` also counts
+an input gradient of the first layer, which is never needed.
 """
 
 import os
@@ -42,7 +42,7 @@ CASES = (
 
 
 def main() -> None:
-    """Print a row for each case, or for those named on the command line; fail if a goal is missed."""
+    """Print a row per case, or for those named on the command line; fail if a goal is missed."""
     threads = len(os.sched_getaffinity(0))
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(threads))
     print(f"threads {threads}; medians over rounds of GEMM, step, GEMM, step, ..., GEMM")

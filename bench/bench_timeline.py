@@ -1,10 +1,10 @@
-"""Reading a Horovod timeline against Python's json, interleaved, each reading in a process of its own.
+"""Read a Horovod timeline, compared with Python's json, interleaved, each reading in its own process.
 
-The file is written from the layout of Horovod 0.28 (new layout, many events per line): steps of 40 gradients, fused
-by eights, with other times in each step. json only loads it; `spans` pairs all events to spans, as arrays piece by
-piece; `parquet` also writes them to a file; `summary` makes phase and message tables of them; `table` keeps all spans
-as one pandas table. Imports are no part of the time. Memory is that of all processes together with everything that
-they imported, what they share counted once, sampled in runs of their own because looking takes time.
+The file follows the layout of Horovod 0.28 (new layout, many events per line): steps of 40 gradients, fused in
+eights, with different times in each step. json only loads it; `spans` pairs all events to spans, as arrays piece by
+piece; `parquet` also writes them to a file; `summary` makes phase and message tables; `table` keeps all spans as one
+pandas table. Imports are not timed. Memory covers all processes with their imports, counting shared memory once. It is
+sampled in separate runs, because sampling takes time.
 """
 
 import argparse
@@ -38,13 +38,13 @@ SMALL_MB, LARGE_MB = 200, 2000
 
 
 def event(phase: str, tensor: int, name: str = "", rest: str = "") -> str:
-    """Return one event with a place for its time."""
+    """Return one event with a placeholder for its time."""
     named = f', "name": "{name}"' if name else ""
     return f'{{"ph": "{phase}"{named}, "ts": %d, "pid": {tensor}{rest}}}'
 
 
 def metadata(tensor: int, content: str) -> str:
-    """Return what names a tensor, or the start."""
+    """Return the metadata that names a tensor, or the start."""
     return (
         f'{{"name": "process_name", "ph": "M", "pid": {tensor}, "args": {{{content}}}}},\n'
         f'{{"name": "process_sort_index", "ph": "M", "pid": {tensor}, "args": {{"sort_index": {tensor}}}}},\n'
@@ -52,7 +52,7 @@ def metadata(tensor: int, content: str) -> str:
 
 
 def step_text(*, first: bool) -> str:
-    """Return the events of one step, with a place for each time."""
+    """Return the events of one step, with placeholders for the times."""
     tensors = range(1, TENSORS + 1)
     events = []
     for tensor in tensors:
@@ -160,20 +160,20 @@ def run_way(name: str, path: Path) -> None:
 
 
 def start(name: str, path: Path) -> subprocess.Popen[str]:
-    """Start one way in a process of its own."""
+    """Start one way in its own process."""
     command = [sys.executable, __file__, "--way", name, "--file", str(path)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def measure_time_s(name: str, path: Path) -> float:
-    """Return how long one way takes."""
+    """Return the time of one way."""
     with start(name, path) as process:
         output = process.communicate()[0]
     return float(json.loads(output)[0])
 
 
 def measure_memory_mb(name: str, path: Path) -> tuple[float, float, int]:
-    """Return the largest memory of all processes of one way, its time while it was watched, and what it counted."""
+    """Return the peak memory of all processes of one way, its time while watched, and its count."""
     peak_bytes = 0
     with start(name, path) as process:
         while process.poll() is None:
@@ -184,7 +184,7 @@ def measure_memory_mb(name: str, path: Path) -> tuple[float, float, int]:
 
 
 def used_bytes(process: int) -> int:
-    """Return what a process and its children use: what belongs to each alone, and the largest part that is shared."""
+    """Return the memory of a process and its children: the private memory of each, and the largest shared part."""
     with suppress(psutil.Error):
         parent = psutil.Process(process)
         used = [member.memory_full_info() for member in (parent, *parent.children(recursive=True))]
@@ -193,7 +193,7 @@ def used_bytes(process: int) -> int:
 
 
 def main() -> None:
-    """Write the files, read them in turn, print medians; fail if a goal is missed."""
+    """Write the files, read them alternately, print medians; fail if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
@@ -216,7 +216,7 @@ def main() -> None:
 
 
 def compare(path: Path, rounds: int) -> bool:
-    """Read the small file in all ways, in turn; return whether a goal is missed."""
+    """Read the small file in all ways, alternately; return whether a goal is missed."""
     taken_s: dict[str, list[float]] = {name: [] for name in WAYS}
     for _ in range(rounds):
         for name in WAYS:
@@ -238,7 +238,7 @@ def compare(path: Path, rounds: int) -> bool:
 
 
 def check_large(path: Path) -> bool:
-    """Read the large file in the ways that keep little; return whether one needs too much memory."""
+    """Read the large file in the memory-saving ways; return whether one needs too much memory."""
     print(f"{path.stat().st_size / 1e6:.0f} MB, once each; goal: at most {GOAL_LARGE_MB} MB")
     missed = False
     for name in ("spans", "parquet", "summary"):

@@ -1,8 +1,8 @@
-"""Training scenarios per second for ResNet-50 with ImageNet: all at once against a plain Python loop, interleaved.
+"""Training scenarios per second for ResNet-50 with ImageNet: vectorised against a plain Python loop, interleaved.
 
-The loop has the same equations, written as one reads them: for each scenario, for each layer, the matrix products, the
-passes of element-wise layers, the patches, and eq. 1. Both run on one core and have to give the same times. The loop is
-timed for fewer scenarios; the rates are compared.
+The loop has the same equations in plain form: for each scenario and layer, the matrix products, the passes of
+element-wise layers, the patches, and eq. 1. Both run on one core and must give equal times. The loop is timed for
+fewer scenarios, and the rates are compared.
 """
 
 import math
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _compare(scenario: Scenario, model: StepModel) -> bool:
-    """Time both in turn; return whether the goal is missed or the times differ."""
+    """Time both alternately; return whether the goal is missed or the times differ."""
     ours_s, loop_s, difference = [], [], 0.0
     for _ in range(ROUNDS):
         taken_s, together = _timed(lambda: predict_step(NETWORK, scenario, model).step_s)

@@ -1,4 +1,4 @@
-"""Runs that no study asked for: what the benches need of a benchmark file, with real samples that it generates."""
+"""Plans of runs outside any study: benchmark files with real, generated samples for the benches."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,8 @@ UNUSED = {"path": None, "archives": []}
 class Case:
     """One benchmark file in one precision.
 
-    ``steps`` are timed together so that a short step is not only noise. ``data`` are changes that make an official
-    benchmark's dataset small; its samples keep their size.
+    ``steps`` are timed together to reduce noise of short steps. ``data`` are changes that make an official benchmark's
+    dataset small; its samples keep their size.
     """
 
     benchmark: str
@@ -85,7 +85,7 @@ def prepared(plan: RunPlan, folder: Path) -> tuple[Path, Path]:
 
 
 def dataset_of(plan: RunPlan, folder: Path, threads: int) -> Any:  # noqa: ANN401  imports TensorFlow, so not above
-    """Return the dataset as the only rank sees it."""
+    """Return the dataset as seen by the only rank."""
     from hpcai.training.collective import Ranks
     from hpcai.training.dataset import Dataset, Sources
 

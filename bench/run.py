@@ -1,4 +1,4 @@
-"""Run all benchmarks one after the other: `make bench`. Each prints ratios that were measured interleaved."""
+"""Run all benches in sequence: `make bench`. Each prints ratios from interleaved measurements."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ PARTS = {
 
 
 def main() -> None:
-    """Run every part, or those that are named; end with the number of parts that failed."""
+    """Run every part, or those named; exit with the number of failed parts."""
     chosen = [name for name in PARTS if not sys.argv[1:] or name.removesuffix(".py") in sys.argv[1:]]
     failed = 0
     for name in chosen:

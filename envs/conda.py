@@ -1,6 +1,6 @@
-"""Write the pins of the lock files as conda environments: `python3.11 envs/conda.py`.
+"""Write the lock files' pins as conda environments: `python3.11 envs/conda.py`.
 
-Horovod is compiled after the rest is there, by `NAME.post-deploy.sh`. Snakemake runs that of `hpcai.yaml` by itself.
+`NAME.post-deploy.sh` compiles Horovod after the other packages; Snakemake runs the script of `hpcai.yaml` itself.
 """
 
 import re
@@ -10,7 +10,7 @@ import cuda
 
 ENVS = Path(__file__).resolve().parent
 LOCKS = {"hpcai": "requirements.lock", "hpcai-cuda": "requirements-cuda.lock"}
-"""Lock files by the names of the environments."""
+"""Lock files by environment name."""
 HEAD = """\
 # Written by envs/conda.py from {lock}; do not edit.
 channels:
@@ -58,7 +58,7 @@ def pins(lock: str = LOCKS["hpcai"]) -> dict[str, str]:
 
 
 def post_deploy(lock: str, versions: dict[str, str]) -> str:
-    """Return the script that compiles Horovod, with NCCL where the lock has what compiles that."""
+    """Return the script that compiles Horovod, with NCCL if the lock has the compiler packages."""
     compile_cuda = ""
     if set(cuda.COMPILER) <= set(versions):
         chosen = cuda.settings(cuda.Toolkit(cuda.WHEELS, ""))

@@ -1,7 +1,7 @@
-"""What compiles Horovod with NCCL: a site's CUDA toolkit or, where there is none, the compiler of the CUDA 13 wheels.
+"""Choose the compiler for Horovod with NCCL: a site's CUDA toolkit, otherwise the compiler from the CUDA 13 wheels.
 
-TensorFlow's wheels bring CUDA 12 and NCCL, but no compiler. The wheels of CUDA 13 bring one; Horovod's few kernels are
-linked with its runtime statically, so that nothing of it stays in the environment.
+TensorFlow's wheels contain CUDA 12 and NCCL, but no compiler; the CUDA 13 wheels contain one. Horovod's few kernels
+link its runtime statically, so that nothing of CUDA 13 stays in the environment.
 """
 
 import os
@@ -13,34 +13,34 @@ from pathlib import Path
 
 COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl",
             "nvidia-cuda-culibos")  # fmt: skip
-"""Packages of requirements-cuda.lock that are no part of the environment."""
+"""Packages of requirements-cuda.lock that are not installed in the environment."""
 LIBRARIES = ("nvidia-nccl-cu12",)
-"""What a build needs besides TensorFlow, of a lock that has it."""
+"""Packages that a build needs in addition to TensorFlow, if the lock has them."""
 OLDEST, WHEELS = 12, 13
-"""Releases of CUDA: TensorFlow's wheels hold 12, and those with a compiler are of 13."""
+"""CUDA releases: TensorFlow's wheels contain 12, wheels with a compiler 13."""
 OLDEST_DRIVER = {12: 525, 13: 580}
-"""By the release of the runtime (docs.nvidia.com/cuda/cuda-toolkit-release-notes, "CUDA Driver")."""
+"""Oldest driver by release of the runtime (docs.nvidia.com/cuda/cuda-toolkit-release-notes, "CUDA Driver")."""
 ARCHITECTURES = {12: "70,80,90", 13: "80,90"}
-"""Compute capabilities that Horovod's kernels are compiled for; CUDA 13 has no 70."""
+"""Compute capabilities for which Horovod's kernels are compiled; CUDA 13 does not support 70."""
 DRIVER = Path("/proc/driver/nvidia/version")
 
 
 class UnusableError(Exception):
-    """There is no compiler for accelerators whose programs would run here; says why."""
+    """No compiler is usable whose programs would run on this machine's accelerators; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Toolkit:
-    """A compiler of CUDA.
+    """A CUDA compiler.
 
     Attributes
     ----------
     release
-        Major number of its release.
+        Major number of the release.
     identity
-        What its programs depend on, for the key of a wheel.
+        Everything that determines its output, for the key of a wheel.
     home
-        Where a site has it; None: the wheels' compiler, still to be installed.
+        Folder of a site's toolkit; None: the wheels' compiler, not yet installed.
     """
 
     release: int
@@ -49,12 +49,12 @@ class Toolkit:
 
 
 def find_toolkit(locked: str) -> Toolkit:
-    """Return the compiler to use: a site's own or, by its entries in the lock, that of the wheels.
+    """Return the compiler to use: a site's own, otherwise that of the wheels, identified by its lock entries.
 
     Raises
     ------
     UnusableError
-        If the driver of this machine is too old for it.
+        If this machine's driver is too old for it.
     """
     toolkit = site_toolkit() or Toolkit(WHEELS, locked)
     needed, found = OLDEST_DRIVER[min(toolkit.release, WHEELS)], driver()
@@ -67,14 +67,14 @@ def find_toolkit(locked: str) -> Toolkit:
 
 
 def site_toolkit() -> Toolkit | None:
-    """Return the toolkit that HOROVOD_CUDA_HOME names or whose nvcc is on the PATH; None if it is older than 12."""
+    """Return the toolkit of HOROVOD_CUDA_HOME, or of the nvcc on the PATH; None if it is older than 12."""
     named = os.environ.get("HOROVOD_CUDA_HOME")
     nvcc = shutil.which(f"{named}/bin/nvcc" if named else "nvcc")
     if nvcc is None:
         return None
     version = _output(nvcc, "--version")
     release = re.search(r"release (\d+)\.", version)
-    # nvcc on the PATH may be a script that calls the real one.
+    # nvcc on the PATH may be a wrapper script.
     top = re.search(r"^#\$ TOP=(.+)$", _output(nvcc, "--dryrun", "-x", "cu", "-c", "/dev/null"), flags=re.MULTILINE)
     if release is None or top is None or int(release[1]) < OLDEST:
         return None
@@ -82,7 +82,7 @@ def site_toolkit() -> Toolkit | None:
 
 
 def driver() -> int | None:
-    """Return the major number of the driver's version; None on a machine without one, as a login node."""
+    """Return the driver's major version; None on a machine without a driver, such as a login node."""
     found = re.search(r"Kernel Module.*?\s(\d+)\.\d+", DRIVER.read_text()) if DRIVER.is_file() else None
     return int(found[1]) if found else None
 
@@ -93,24 +93,24 @@ def _output(*command: str) -> str:
 
 
 def settings(toolkit: Toolkit) -> dict[str, str]:
-    """Return the variables of Horovod's build that change its binary."""
+    """Return the build variables that affect Horovod's binary."""
     return {
         "HOROVOD_GPU": "CUDA",
         "HOROVOD_GPU_OPERATIONS": "NCCL",
-        "HOROVOD_NCCL_LINK": "SHARED",  # the wheel of NCCL has no static library
+        "HOROVOD_NCCL_LINK": "SHARED",  # NCCL's wheel has no static library
         "HOROVOD_BUILD_CUDA_CC_LIST": ARCHITECTURES[min(toolkit.release, WHEELS)],
     }
 
 
 def link_toolkit(home: Path) -> None:
-    """Give the wheels' compiler the names that a linker looks for."""
+    """Add the names that a linker expects to the wheels' compiler."""
     (home / "lib64").symlink_to("lib")
     for library in (home / "lib").glob("libcudart.so.*"):
         (home / "lib/libcudart.so").symlink_to(library.name)
 
 
 def link_nccl(venv: Path, folder: Path) -> None:
-    """Make a folder in which a build finds the environment's NCCL: its wheel has no `libnccl.so`."""
+    """Create a folder in which a build finds the environment's NCCL: its wheel has no `libnccl.so`."""
     (wheel,) = venv.glob("lib/python3*/site-packages/nvidia/nccl")
     (folder / "lib").mkdir(parents=True)
     (folder / "include").symlink_to(wheel / "include")
@@ -119,7 +119,7 @@ def link_nccl(venv: Path, folder: Path) -> None:
 
 
 def places(home: Path, nccl: Path) -> dict[str, str]:
-    """Return the variables that tell Horovod's build where compiler and NCCL are; its nvcc comes first."""
+    """Return the variables that locate compiler and NCCL for Horovod's build; its nvcc comes first on the PATH."""
     return {
         "HOROVOD_CUDA_HOME": str(home),
         "HOROVOD_NCCL_HOME": os.environ.get("HOROVOD_NCCL_HOME", str(nccl)),

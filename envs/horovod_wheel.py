@@ -1,9 +1,9 @@
-"""Compile Horovod once for everything its binary depends on, and keep the wheel for the next environment.
+"""Compile Horovod once per combination of everything that affects its binary, and cache the wheel.
 
-Wheels lie in `${XDG_CACHE_HOME:-~/.cache}/hpcai/wheels/KEY/`, each with its SHA-256 beside it. The key holds what
-changes the binary: sources and TensorFlow as locked, Python, compiler, C library, MPI, the build's variables and
-the instructions that this processor has, since a home folder may be shared by different machines. With NCCL it also
-holds the compiler of CUDA.
+Wheels are in `${XDG_CACHE_HOME:-~/.cache}/hpcai/wheels/KEY/`, each with its SHA-256. The key covers everything that
+affects the binary: locked sources and TensorFlow, Python, compiler, C library, MPI, the build's variables and the
+processor's instructions, because different machines may share a home folder. With NCCL it also covers the CUDA
+compiler.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ CMAKE = Path(__file__).resolve().parent / "horovod_cmake.sh"
 CUDA_CMAKE = CMAKE.with_name("horovod_cuda_cmake.sh")
 SUM = "SHA256"
 LOCKED = ("horovod", "tensorflow-cpu", "tensorflow", "nvidia-nccl-cu12")
-"""Packages of a lock, as far as it has them, that Horovod is compiled from and against."""
-INSTRUCTIONS = ("avx", "f16c", "fma")  # those that Horovod's CMakeLists.txt looks for
+"""Packages that Horovod is compiled from and against, if the lock has them."""
+INSTRUCTIONS = ("avx", "f16c", "fma")  # the ones checked by Horovod's CMakeLists.txt
 TOOL_VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "AR")
 
 
 def settings(mpi: bool, toolkit: cuda.Toolkit | None = None) -> dict[str, str]:
-    """Return the variables of the build (Horovod's docs/install.rst, "Environment Variables"); the user's win."""
+    """Return the build variables (Horovod's docs/install.rst, "Environment Variables"); the user's take precedence."""
     names = ["WITH_TENSORFLOW", "WITH_GLOO", "WITHOUT_PYTORCH", "WITHOUT_MXNET", "WITH_MPI" if mpi else "WITHOUT_MPI"]
     has = Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
     chosen = {
         **{f"HOROVOD_{name}": "1" for name in names},
-        # Never empty: Horovod would ask the compiler what this machine can do, and the key would not know.
+        # Never empty: Horovod would query the compiler for this machine's features, which the key does not cover.
         "HOROVOD_BUILD_ARCH_FLAGS": f"-mtune=generic {' '.join(f'-m{name}' for name in INSTRUCTIONS if name in has)}",
         "HOROVOD_CMAKE": str(CUDA_CMAKE if toolkit else CMAKE),
         "CXX": "g++",
@@ -43,7 +43,7 @@ def settings(mpi: bool, toolkit: cuda.Toolkit | None = None) -> dict[str, str]:
 
 
 def wheel_key(locked: str, mpi: bool, toolkit: cuda.Toolkit | None = None) -> str:
-    """Return the name of the wheel's folder, made from all that the binary depends on."""
+    """Return the name of the wheel's folder, a hash of everything that affects the binary."""
     build = settings(mpi, toolkit)
     parts = [locked, str(sysconfig.get_config_var("SOABI")), CMAKE.read_text(), macros(build["CXX"], "cstdlib")]
     own = (str(CMAKE), str(CUDA_CMAKE))
@@ -56,7 +56,7 @@ def wheel_key(locked: str, mpi: bool, toolkit: cuda.Toolkit | None = None) -> st
 
 
 def mpi_is_here() -> bool:
-    """Tell whether MPI programs can be compiled: Debian has the compiler's wrapper in a package without the header."""
+    """Return whether MPI programs can be compiled: Debian packages the compiler wrapper without the header."""
     try:
         return bool(macros("mpicxx", "mpi.h"))
     except (OSError, subprocess.CalledProcessError):
@@ -64,17 +64,17 @@ def mpi_is_here() -> bool:
 
 
 def macros(compiler: str, header: str) -> str:
-    """Return all that a header defines: versions of compiler, target, C library and MPI are among it."""
+    """Return all macros of a header, among them the versions of compiler, target, C library and MPI."""
     return output([*compiler.split(), "-x", "c++", "-E", "-dM", "-include", header, "/dev/null"])
 
 
 def output(command: list[str]) -> str:
-    """Return what a program prints."""
+    """Return a program's output."""
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def wheels_folder(venv: Path) -> Path:
-    """Return where wheels are kept; inside the environment if the user's cache cannot be written."""
+    """Return the wheel cache; inside the environment if the user's cache is not writable."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcai" / "wheels"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def wheels_folder(venv: Path) -> Path:
 
 
 def kept_wheel(folder: Path) -> tuple[Path, str] | None:
-    """Return a kept wheel and its SHA-256; a damaged one is removed."""
+    """Return a cached wheel and its SHA-256; remove a damaged one."""
     for wheel in folder.glob("*.whl"):
         found = hashlib.sha256(wheel.read_bytes()).hexdigest()
         if (folder / SUM).is_file() and (folder / SUM).read_text() == found:
@@ -94,14 +94,14 @@ def kept_wheel(folder: Path) -> tuple[Path, str] | None:
 
 
 def build_wheel(venv: Path, requirement: str, folder: Path, environment: Mapping[str, str], log: Path) -> None:
-    """Compile the locked source into a folder, which appears when it is complete."""
+    """Compile the locked source into a folder, which appears only when complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch:
         listed, made = Path(scratch) / "horovod.txt", Path(scratch) / "made"
         listed.write_text(requirement)
         made.mkdir()
         command = [venv / "bin/python", "-m", "pip", "wheel", "--require-hashes", "--no-deps", "--no-build-isolation"]
-        # Never from pip's cache: a wheel kept there may belong to another TensorFlow or lack MPI.
+        # Never from pip's cache: its wheel may belong to another TensorFlow or lack MPI.
         command += ["--no-cache-dir", "-w", made, "-r", listed]
         with log.open("w") as lines:
             subprocess.run(command, env=environment, stdout=lines, stderr=lines, check=True)

@@ -1,9 +1,9 @@
-"""Make or update the virtual environment from a lock file: `python3.11 envs/install.py VENV [--device cuda] ...`.
+"""Create or update the virtual environment from a lock file: `python3.11 envs/install.py VENV [--device cuda] ...`.
 
-Only the standard library is used: this runs before anything is installed. A second call with an unchanged lock file
-does nothing, and a changed lock is brought in place. What an environment is made of is decided once, and from then on
-changed by options alone: the lock (`--device`, `--lock`), whether there is a Horovod (`--horovod`; without options
-where it can be compiled), and whether that knows MPI (`--mpi`; without options where there is an `mpicxx`).
+Uses only the standard library, because it runs before anything is installed. A second call with an unchanged lock file
+does nothing; a changed lock is installed. The first call decides the composition of an environment, later only options
+change it: the lock (`--device`, `--lock`), whether to include Horovod (`--horovod`; by default if it can be compiled),
+and whether Horovod supports MPI (`--mpi`; by default if there is an `mpicxx`).
 """
 
 import argparse
@@ -29,21 +29,21 @@ import cuda  # noqa: E402
 import horovod_wheel  # noqa: E402
 
 LOCKS = {"cpu": "requirements.lock", "cuda": "requirements-cuda.lock", "newest": "requirements-newest.lock"}
-"""By what `--device` and `--lock` ask for; the newest TensorFlow has no Horovod, which does not compile with it."""
+"""Lock files by `--device` and `--lock`; the newest TensorFlow has no Horovod, which does not compile with it."""
 PYTHON = (3, 11)
 STATE, LOG, HOROVOD_LOG = "installed.json", "install.log", "horovod.log"
 BUILD_TOOLS = ("setuptools", "wheel", "cmake", "packaging")
-"""What has to be there, with its own needs and TensorFlow, before Horovod is compiled."""
+"""Packages that, with their dependencies and TensorFlow, must be installed before Horovod is compiled."""
 COMPILERS = ("g++", "make")
 WITHOUT = "engine tensorflow with the launcher spawn needs no Horovod"
 COMPILED = ("--compile-bytecode",)
-"""To bytecode, of every package: ranks that start together would each do it, and again at each start where
-PYTHONDONTWRITEBYTECODE is set, as in many images: 3.3 of the 4.5 s that its imports took."""
+"""Compile every package to bytecode. Otherwise ranks that start together would each do it, and, with
+PYTHONDONTWRITEBYTECODE set as in many images, at each start: 3.3 of the 4.5 s of import time."""
 TAIL = 15
 
 
 class SetUpError(Exception):
-    """A step failed; a log says why."""
+    """A step failed; a log has the reason."""
 
     def __init__(self, what: str, log: Path) -> None:
         super().__init__(what)
@@ -51,7 +51,7 @@ class SetUpError(Exception):
 
 
 def main() -> None:
-    """Bring the environment up to date, or say in a few lines why it cannot be."""
+    """Update the environment, or explain in a few lines why this failed."""
     asked = parse_arguments()
     check_machine(asked)
     venv = Path(asked.venv).resolve()
@@ -65,13 +65,13 @@ def main() -> None:
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """Return where the environment is to be, and what of it is asked for; None: as it is."""
+    """Return the environment's path and the requested options; None: unchanged."""
     parser = argparse.ArgumentParser(description="Make or update the virtual environment.")
     parser.add_argument("venv", nargs="?", default=str(ROOT / ".venv"))
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="what TensorFlow and Horovod compute on")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="device that TensorFlow and Horovod use")
     parser.add_argument("--lock", choices=("default", "newest"), help="newest: the newest TensorFlow, without Horovod")
-    parser.add_argument("--horovod", choices=("yes", "no"), help="no: wheels alone, no compiler is needed")
-    parser.add_argument("--mpi", choices=("yes", "no"), help="whether Horovod knows MPI")
+    parser.add_argument("--horovod", choices=("yes", "no"), help="no: only wheels, needs no compiler")
+    parser.add_argument("--mpi", choices=("yes", "no"), help="whether Horovod supports MPI")
     asked = parser.parse_args(words)
     newest = asked.lock == "newest"
     if newest and (asked.device == "cuda" or asked.horovod == "yes"):
@@ -83,7 +83,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 class Environment:
-    """The virtual environment and what it was made from, part by part (`installed.json`)."""
+    """The virtual environment, and the origin of each of its parts (`installed.json`)."""
 
     def __init__(self, venv: Path, lock: str | None = None) -> None:
         self.venv, self.python, self.log = venv, venv / "bin" / "python", venv / LOG
@@ -102,8 +102,8 @@ class Environment:
         self.toolkit: cuda.Toolkit | None = None
 
     def update(self, asked: argparse.Namespace) -> None:
-        """Do what is missing; Horovod is compiled while the other packages are installed."""
-        # TensorFlow's builds share their folder: removing one would damage the other.
+        """Install what is missing; compile Horovod while the other packages are installed."""
+        # TensorFlow's builds share a folder: removing one would damage the other.
         if not self.is_usable() or self.had != self.lock.name:
             self.create()
         without = self.why_no_horovod(asked.horovod)
@@ -130,7 +130,7 @@ class Environment:
         self.note_horovod(without)
 
     def is_usable(self) -> bool:
-        """Tell whether there is an environment of this Python."""
+        """Return whether an environment of this Python exists."""
         if not self.python.exists():
             return False
         version = subprocess.run([self.python, "-c", "import pip, sys; print(sys.version_info[:2])"],
@@ -138,7 +138,7 @@ class Environment:
         return version == str(PYTHON)
 
     def create(self) -> None:
-        """Make an empty environment, around the files that this set-up has open."""
+        """Create an empty environment, keeping the files that this set-up has open."""
         self.state = {}
         for item in self.venv.iterdir():
             if item.is_dir() and not item.is_symlink():
@@ -151,7 +151,7 @@ class Environment:
         self.mark(lock=self.lock.name)
 
     def chosen_mpi(self, asked: str | None) -> bool:
-        """Tell whether Horovod is to know MPI: as asked, else as it is, else if there is an MPI to build it with."""
+        """Return whether Horovod gets MPI: as requested, else as before, else if MPI is available for the build."""
         if asked:
             return asked == "yes"
         there = horovod_wheel.mpi_is_here()
@@ -174,7 +174,7 @@ class Environment:
         return lacking
 
     def unusable_toolkit(self) -> str | None:
-        """Find the compiler of CUDA if the lock needs one; return why there is none that could be used."""
+        """Find the CUDA compiler if the lock needs one; return why none is usable."""
         if not self.of_cuda:
             return None
         try:
@@ -184,7 +184,7 @@ class Environment:
         return None
 
     def note_horovod(self, without: str | None) -> None:
-        """Note whether there is a Horovod, and say so where there is none; one that is no longer wanted is removed."""
+        """Record whether Horovod is installed, and print a note if not; remove one that is no longer wanted."""
         if without is None:
             self.state.pop("without_horovod", None)
             self.mark()
@@ -195,7 +195,7 @@ class Environment:
         say(f"no Horovod ({without}): {WITHOUT}; `hpcai run` uses them")
 
     def install_build_tools(self) -> None:
-        """Install uv, then TensorFlow and what compiles Horovod, with all that they need."""
+        """Install uv, then TensorFlow and the tools that compile Horovod, with all their dependencies."""
         with step("TensorFlow and build tools"):
             tensorflow = [name for name in self.blocks if name in {"tensorflow", "tensorflow-cpu"}]
             uv = self.write_list("uv", self.locked("uv"))
@@ -205,7 +205,7 @@ class Environment:
             self.uv("install", "--require-hashes", "--only-binary", ":all:", *COMPILED, "-c", self.lock, "-r", tools)
 
     def install_packages(self) -> None:
-        """Install the rest of the lock and remove what it does not name."""
+        """Install the rest of the lock and remove all other packages."""
         names = [name for name in self.blocks if name not in {"horovod", *cuda.COMPILER}]
         with step(f"{len(names)} packages of {self.lock.name}"):
             rest = self.write_list("packages", self.locked(*names))
@@ -216,30 +216,30 @@ class Environment:
             self.mark(packages=self.wanted["packages"], lock=self.lock.name)
 
     def install_project(self) -> None:
-        """Install this checkout, so that it is imported from where it lies."""
+        """Install this checkout in editable mode."""
         with step("HPC-AI Bench itself"):
             self.uv("install", "--no-deps", "--no-build-isolation", "--editable", ROOT)
             self.call(self.python, "-m", "compileall", "-q", "-j", 0, ROOT / "src")
             self.mark(project=self.wanted["project"])
 
     def wheel_folder(self, mpi: bool) -> Path:
-        """Return where the Horovod that this machine would compile is kept."""
+        """Return the cache folder of the Horovod that this machine would compile."""
         if self.of_cuda and self.toolkit is None:
             self.toolkit = cuda.find_toolkit(self.locked(*cuda.COMPILER))
         key = horovod_wheel.wheel_key(self.locked(*horovod_wheel.LOCKED), mpi, self.toolkit)
         return horovod_wheel.wheels_folder(self.venv) / key
 
     def start_compiling(self, pool: ThreadPoolExecutor, mpi: bool) -> Future[Path]:
-        """Begin to make the wheel if none is kept; the result is its folder."""
+        """Start building the wheel unless it is cached; the result is its folder."""
         folder = self.wheel_folder(mpi)
         if horovod_wheel.kept_wheel(folder) is not None:
             return pool.submit(lambda: folder)
         minutes = "with NCCL, four minutes" if self.toolkit else "one to two minutes"
-        say(f"Horovod: compiling beside the next steps, {minutes} on two cores")
+        say(f"Horovod: compiling during the next steps, {minutes} on two cores")
         return pool.submit(self.compile_horovod, folder, mpi)
 
     def compile_horovod(self, folder: Path, mpi: bool) -> Path:
-        """Compile Horovod into a folder, and return that."""
+        """Compile Horovod into a folder, and return the folder."""
         log = self.venv / HOROVOD_LOG
         with tempfile.TemporaryDirectory(dir=self.venv, prefix="building-") as scratch:
             chosen = horovod_wheel.settings(mpi, self.toolkit) | self.cuda_places(Path(scratch))
@@ -251,7 +251,7 @@ class Environment:
         return folder
 
     def cuda_places(self, scratch: Path) -> dict[str, str]:
-        """Return where the build finds CUDA's compiler, installed now where a site has none, and NCCL."""
+        """Return where the build finds NCCL and the CUDA compiler, which is installed now unless the site has one."""
         if self.toolkit is None:
             return {}
         home = self.toolkit.home
@@ -264,9 +264,9 @@ class Environment:
         return cuda.places(home, scratch / "nccl")
 
     def install_horovod(self, compiling: Future[Path], mpi: bool, must: bool) -> str | None:
-        """Put the wheel in the place of the Horovod that is there; return why there is none.
+        """Install the wheel, replacing any other Horovod; return why there is none.
 
-        With CUDA a Horovod that cannot be compiled is no reason to have nothing, unless it must be.
+        With CUDA, a failed compilation of Horovod does not stop the set-up, unless Horovod was requested.
         """
         try:
             folder = compiling.result()
@@ -285,34 +285,34 @@ class Environment:
         return None
 
     def installed(self) -> list[str]:
-        """Return the names of all packages in the environment."""
+        """Return the names of all installed packages."""
         command = [self.venv / "bin/uv", "pip", "list", "-q", "--format", "json", "--python", self.python]
         return [package["name"] for package in json.loads(horovod_wheel.output(list(map(str, command))))]
 
     def write_list(self, name: str, text: str) -> Path:
-        """Write requirements to a file of their own."""
+        """Write requirements to a separate file."""
         file = self.venv / "locks" / f"{name}.txt"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         return file
 
     def locked(self, *names: str) -> str:
-        """Return the lock's entries of some packages."""
+        """Return the lock entries of some packages."""
         return "".join(self.blocks[name] for name in names if name in self.blocks)
 
     def uv(self, command: str, *arguments: object) -> None:
-        """Call uv for this environment; the package index is the one that pip uses."""
+        """Call uv for this environment, with pip's package index."""
         index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("PIP_INDEX_URL") or self.pip_setting("index-url")
         env = {**os.environ, **({"UV_DEFAULT_INDEX": index} if index else {})}
         self.call(self.venv / "bin/uv", "pip", command, "--python", self.python, *arguments, env=env)
 
     def pip_setting(self, name: str) -> str:
-        """Return a value of pip's configuration files, or nothing."""
+        """Return a value from pip's configuration files, blank if unset."""
         command = [self.python, "-m", "pip", "config", "get", f"global.{name}"]
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
     def call(self, *command: object, env: dict[str, str] | None = None) -> None:
-        """Run a program; what it prints goes to the log."""
+        """Run a program; its output goes to the log."""
         with self.log.open("a") as lines:
             print("$", *command, file=lines, flush=True)
             done = subprocess.run(list(map(str, command)), env=env, stdout=lines, stderr=lines, check=False)
@@ -320,7 +320,7 @@ class Environment:
             raise SetUpError(f"{Path(str(command[0])).name} ended with status {done.returncode}", self.log)
 
     def mark(self, **parts: object) -> None:
-        """Note what a part of the environment was made from."""
+        """Record the origin of a part of the environment."""
         self.state.update(parts)
         scratch = self.venv / f"{STATE}.new"
         scratch.write_text(json.dumps(self.state, indent=2) + "\n")
@@ -328,7 +328,7 @@ class Environment:
 
 
 def check_machine(asked: argparse.Namespace) -> None:
-    """Stop with one sentence if Python is another one, or what was asked for cannot be compiled."""
+    """Stop with one sentence if the Python version is wrong, or if a requested part cannot be compiled."""
     if sys.version_info[:2] != PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
         sys.exit(f"Python 3.11 is needed, this is {found}: call `make PYTHON=/path/to/python3.11 …`.")
@@ -341,7 +341,7 @@ def check_machine(asked: argparse.Namespace) -> None:
 
 
 def missing_compiler() -> str | None:
-    """Return which program that compiles Horovod is missing, with what brings it."""
+    """Return which program needed to compile Horovod is missing, and the package that provides it."""
     for program in COMPILERS:
         if shutil.which(program) is None:
             return f"{program} is needed to compile Horovod: install the package {program}"
@@ -369,17 +369,17 @@ def say(what: str) -> None:
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Print what was done and how long it took."""
+    """Print the completed step and its duration."""
     started = time.monotonic()
     yield
     say(f"{what}: {time.monotonic() - started:.0f} s")
 
 
 def failure(error: SetUpError) -> str:
-    """Return what a person needs to go on: what failed, the log's end, what to do."""
+    """Return the message for the user: what failed, the end of the log, what to do."""
     tail = error.log.read_text(errors="replace").splitlines()[-TAIL:]
     advice = (
-        "Mend what they name (no network? full disk? a mirror: PIP_INDEX_URL=…) and call make again: it goes on here."
+        "Fix the cause (no network? full disk? a mirror: PIP_INDEX_URL=…) and call make again: it continues from here."
     )
     return "\n".join(
         [f"Setting up failed: {error}. The last lines of {error.log}:", *(f"  {line}" for line in tail), advice]

@@ -11,6 +11,7 @@ import pytest
 from workflow_project import edit_yaml
 
 from hpcai.catalogue.profiles import PROFILES
+from hpcai.config.load import load_study_file
 
 ROOT = Path(__file__).parents[2]
 RUNS = 3
@@ -150,6 +151,24 @@ def test_bad_configuration_stops_before_any_job(project):
 def test_every_profile_dry_runs(project, profile):
     done = project.snakemake("--dry-run", "all", "--profile", ROOT / "profiles" / profile)
     assert done.returncode == 0, done.stdout
+
+
+READY = sorted((ROOT / "config/studies").glob("*/*.yaml"))
+
+
+@pytest.mark.parametrize(
+    "study",
+    [pytest.param(path, marks=[] if path.parent.name == "evaluation" else pytest.mark.slow) for path in READY],
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
+def test_every_ready_study_dry_runs(project, study):
+    # Without a config_dir, as users name it: the clone's config/ has what it names.
+    folder = f"config_dir={ROOT / 'config'}"
+    project.study = study
+    counts = project.dry_run("report", config=[folder])
+    rows = load_study_file(study).rows
+    assert counts["train"] == sum(row.repeats for row in rows)
+    assert counts["report"] == counts["show_runs"] == 1
 
 
 def test_lint(project):

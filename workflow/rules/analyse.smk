@@ -1,6 +1,6 @@
 # Reads:  record.json of every run, and no other file of a run
 # Writes: results/tables/*.{csv,parquet}, results/summary.json, results/figures/*.svg
-# One job makes all tables of a stage and one draws its figures, because starting Python takes longer than each of them.
+# One job makes all tables of a stage and one draws its figures, because starting Python takes longer than either.
 
 
 RECORDS_TO_ANALYSE = records_to_analyse()

@@ -1,6 +1,6 @@
 # Reads:  manifests of dataset and shards
 # Writes: results/characterise/{gemm,convolution,memory,storage,allreduce_LINK}.json,
-#         results/profiles/{profile}/.../capture.json and the raw files that it names
+#         results/profiles/{profile}/.../capture.json and its raw files
 # A profiled run is never a timed run: it has its own folder, seed and plan, and ends after a few steps.
 
 

@@ -43,7 +43,7 @@ if "name" not in config:
 
     configfile: DEFAULT_STUDY
 
-    # For a module that is given its settings Snakemake reads no such file.
+    # Snakemake reads no such file for a module with its own settings.
     config.update({**checked(read_settings, DEFAULT_STUDY), **config})
 
 
@@ -63,13 +63,13 @@ wildcard_constraints:
 # Snakemake has read these files already, but accepts input that `hpcai check` rejects, such as duplicate keys.
 if workflow.is_main_process:
     checked(refuse_loose_files, workflow.configfiles)
-# A study that an earlier start wrote (results/study.json) ends with its digest, which was checked above.
+# A study written by an earlier start (results/study.json) ends with its digest, which was checked above.
 config.pop(KEY.decode(), None)
 CAMPAIGN = checked(load_campaign, config, ROOT / "config")
 PLANS = CAMPAIGN.plans()
 PROFILE_PLANS = {profile: CAMPAIGN.profiles(profile) for profile in PROFILES}
 WEAK_PLANS = CAMPAIGN.weak_plans()
-# Every attempt to change a finished run stops here. The controller has checked this, so the jobs need not.
+# Any attempt to change a finished run stops here. The controller has checked this, so the jobs need not.
 if workflow.is_main_process:
     checked(
         refuse_changed,
@@ -150,5 +150,5 @@ VIEW_FILES = {
 
 
 def library_of(script):
-    """Digest of what a script, or a module that is a program, loads of the library: Snakemake does not notice edits there."""
+    """Digest of the library files that a script, or a runnable module, loads: Snakemake does not notice edits there."""
     return library_digest(ROOT / script, ROOT / "src")

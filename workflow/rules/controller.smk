@@ -15,9 +15,8 @@ def look_again_only_if_held_back():
     timer = None
 
     def look_once_for_all_that_ended():
-        # Each pass handles all jobs that have ended; without this, each of them triggers its own pass, and the passes
-        # of
-        # thousands of short jobs continue during the first timed run.
+        # Each pass handles all jobs that have ended. Without this, each of them triggers its own pass, and the passes
+        # of thousands of short jobs continue during the first timed run.
         waiting = 0
         while scheduler._open_jobs.acquire(blocking=False):
             waiting += 1
@@ -38,8 +37,8 @@ def look_again_only_if_held_back():
 def call_in_modules(handler):
     """Run the start-up code also when another workflow uses this one as a module.
 
-    Snakemake calls the handlers of the main file alone. A main file whose own `onstart` stands behind the module calls
-    `MODULE.onstart()` there.
+    Snakemake only calls the handlers of the main file. A main file that defines its own `onstart` after the module
+    calls `MODULE.onstart()` there.
     """
     if not workflow.modifier.is_main_snakefile():
         own = workflow._onstart

@@ -1,5 +1,5 @@
 # Reads:  the benchmark files' `data` settings, config/datasets.tsv
-# Writes: data/{dataset}/manifest.json and the samples beside it
+# Writes: data/{dataset}/manifest.json and the samples next to it
 
 
 rule prepare_data:

@@ -1,8 +1,8 @@
 # Reports job events to `hpcai run`: one JSON line per event, in the file named by the variable HPCAI_JOURNAL.
 # Snakemake's own log is unchanged.
-# Failed jobs are recorded in any case, for `hpcai doctor`.
+# Failed jobs are always recorded, for `hpcai doctor`.
 #
-# The events and their fields are those that Snakemake gives its logger plugins.
+# Events and fields are those of Snakemake's logger plugins.
 
 import json
 import logging
@@ -14,12 +14,12 @@ from snakemake.logging import logger
 
 from hpcai.campaign.failures import FILE as FAILURES
 
-# The stage that the rules of a file belong to, where it is not the file's name.
+# The stage of a file's rules, if it is not the file's name.
 STAGE_OF_FILE = {"weak": "measure", "profiles": "characterise"}
 
 
 def stages_of_rules():
-    """Stage of each rule; what makes no file is the name of a target, and a plan is written down in no time."""
+    """Stage of each rule; rules without files are names of targets, and writing a plan takes no time."""
     files = {
         one.name: Path(one.snakefile).stem
         for one in workflow.rules
@@ -48,7 +48,7 @@ class Journal(logging.Handler):
             self._file.write(f"{json.dumps(line)}\n")
 
     def _plan(self, record):
-        # What remains is submitted, where there is something to submit it to.
+        # The rest is submitted, if there is an executor to submit it to.
         here = sorted(workflow._localrules)
         return {"jobs": record.stats, "stages": stages_of_rules(), "here": here}
 
@@ -56,7 +56,7 @@ class Journal(logging.Handler):
         job = {"number": record.jobid, "rule": record.rule_name}
         job |= {"output": list(record.output), "log": list(record.log)}
         if workflow.dryrun:
-            # What Slurm would be asked for, for `hpcai check --profile`.
+            # The requests to Slurm, for `hpcai check --profile`.
             asked = {
                 name: value
                 for name, value in record.resources.items()

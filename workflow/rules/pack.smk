@@ -1,5 +1,5 @@
 # Reads:  data/{dataset}/manifest.json and its samples
-# Writes: data/{dataset}/packed/packed.json and the shards beside it
+# Writes: data/{dataset}/packed/packed.json and the shards next to it
 
 
 rule pack_data:

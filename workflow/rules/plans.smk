@@ -10,7 +10,7 @@ from hpcai.measure.publish import kept_plan
 
 
 def data_workload(wildcards):
-    """Workload that a dataset belongs to."""
+    """Workload of a dataset."""
     return DATASETS[wildcards.dataset].workload
 
 
@@ -37,7 +37,7 @@ PRIORITIES = {
 
 
 def run_priority(wildcards):
-    """Priority of a timed run: those of one round come before those of the next."""
+    """Priority of a timed run: earlier rounds come first."""
     return PRIORITIES[run_id(wildcards)]
 
 
@@ -79,13 +79,13 @@ def captures_of(profile):
 
 
 def work_plan(wildcards):
-    """Plan of a benchmark's first run: the work of a sample is the same in all of them."""
+    """Plan of a benchmark's first run: the work of a sample is the same in all of its runs."""
     run = next(run for run in PLANS if run.startswith(f"{wildcards.benchmark}/"))
     return f"results/runs/{run}/plan.json"
 
 
 def run_manifest(wildcards):
-    """Manifest of the dataset that a run trains on."""
+    """Manifest of a run's dataset."""
     wait_for_orphans()
     return f"data/{CAMPAIGN.benchmarks[wildcards.benchmark].data.dataset}/manifest.json"
 
@@ -108,12 +108,12 @@ def manifests_of_blocks(_wildcards):
 
 
 def packs_of_blocks(_wildcards):
-    """Manifests of the packed datasets, of those that stage."""
+    """Manifests of the packed datasets, for those that stage."""
     return [pack for one in _measured_benchmarks() for pack in [run_pack(one)] if pack]
 
 
 def _measured_benchmarks():
-    """What stands for wildcards, one for each benchmark that is measured."""
+    """Stand-ins for wildcards, one per measured benchmark."""
     return [SimpleNamespace(benchmark=benchmark) for benchmark in MEASURED]
 
 

@@ -1,7 +1,7 @@
 # Reads:  tables of the timed runs, ceilings and links; the models of the benchmarks
-# Writes: results/predict/{machine}/ (what is measured once per machine), tables and figures of the predictors
+# Writes: results/predict/{machine}/ (measured once per machine), tables and figures of the predictors
 #
-# Measured and modelled numbers never share a table without the column `method`.
+# Measured and modelled numbers never share a table without a column `method`.
 
 
 MACHINE = CAMPAIGN.machine.name
@@ -15,8 +15,8 @@ LAYERS = present_or_planned(
     [f"results/characterise/layers/{benchmark}.json" for benchmark in MEASURED]
 )
 REGRESSORS = f"results/predict/{MACHINE}/regressors.json"
-# Predictions come after the report, never before it. Their rules are always there; who asks for them differs: the target
-# `predict` for all of them, every other for those that are there. Input functions look, when targets are known.
+# Predictions come after the report, never before it. Their rules always exist; targets differ: `predict` requests all
+# of them, every other target only the existing ones. Input functions decide when the targets are known.
 MEASURED_PREDICTIONS = {
     "fit_kernels": OF_MACHINE["kernel_times"],
     "validate_hpl": [*OF_MACHINE["blas_rates"], *OF_MACHINE["hpl"]],
@@ -29,7 +29,7 @@ MEASURED_TABLES = [
 ]
 
 
-# Tables that the texts of the report read, without every point of a curve.
+# Tables read by the report's texts, without every point of a curve.
 SAID_OF_PREDICTIONS = [
     *["hpl_published", "hpl_validation", "training_networks"],
     *["prediction_findings", "kernel_accuracy", "step_accuracy", "predictions"],
@@ -297,8 +297,8 @@ use rule show_runs as show_published with:
         "logs/show_published.log",
 
 
-# Each as soon as its tables are there: what was interrupted is shown as far as it came. A rule for each figure, because
-# Snakemake fills no wildcard into the name of a caption.
+# Each as soon as its tables exist, so that interrupted work shows its progress. One rule per figure, because
+# Snakemake does not fill wildcards into the name of a caption.
 for _name, _figure in catalogue.FIGURES.items():
     if _figure.stage != "predict":
         continue

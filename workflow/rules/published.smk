@@ -1,4 +1,4 @@
-"""Published MLPerf HPC rounds, and our own runs beside them."""
+"""Published MLPerf HPC rounds, together with our own runs."""
 
 import hashlib
 from pathlib import Path
@@ -9,7 +9,7 @@ from hpcai.config.rounds import SOURCE_TABLES, find_round, name_round
 
 ROUNDS = {name_round(source): find_round(source) for source in CAMPAIGN.study.rounds}
 IMPORTED_ROUNDS = [f"results/rounds/{name}" for name in ROUNDS]
-# What each published round is imported as: a results folder like that of a study, beside the tables for the analysis.
+# Import of each published round: a results folder like that of a study, plus the tables for the analysis.
 IMPORTED_TABLES = ["runs", "epochs", "run_scores", "scores"]
 # Tables of all rounds and our own runs together.
 ROUND_TABLES = [
@@ -27,7 +27,7 @@ def round_parts(place):
 
 
 def parts_of_given_rounds(_wildcards):
-    """Files that the page on rounds shows; without a round it would replace a good page by an empty one."""
+    """Files shown by the page on rounds; without a round, it would replace a good page by an empty one."""
     if not ROUNDS:
         raise WorkflowError(
             "rounds: found none, expected result repositories or archives: "
@@ -42,35 +42,35 @@ def round_source(wildcards):
 
 
 def round_archive(wildcards):
-    """Archive of a round; a folder is no input, because its time of change says nothing of what lies deeper in it."""
+    """Archive of a round; a folder is not an input, because its modification time does not cover nested files."""
     return [] if ROUNDS[wildcards.round].is_dir() else str(ROUNDS[wildcards.round])
 
 
 def state_of(files):
-    """Digest of names, sizes and times of files that are no input of a job: a change of any runs it again."""
+    """Digest of names, sizes and times of files that are not inputs of a job: any change reruns it."""
     facts = [(file, file.lstat()) for file in files if not file.is_dir()]
     lines = [f"{file} {fact.st_size} {fact.st_mtime_ns}" for file, fact in facts]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def round_state(wildcards):
-    """State of all files of a round that is a folder."""
+    """State of all files of a round in a folder."""
     return state_of(sorted(ROUNDS[wildcards.round].rglob("*")))
 
 
 def is_mlperf_hpc(record):
-    """Whether a run is of a benchmark of MLPerf HPC, by the path of its record."""
+    """Whether a run belongs to a benchmark of MLPerf HPC, by the path of its record."""
     return CAMPAIGN.benchmarks[Path(record).parts[2]].suite == "mlperf_hpc"
 
 
 def own_records(wildcards):
-    """Records of all our MLPerf HPC runs for the study's report; as inputs they are measured if they are not there."""
+    """Records of all our MLPerf HPC runs for the study's report; as inputs, missing ones are measured."""
     records = [*RECORDS_TO_ANALYSE, *WEAK_GROUPS]
     return list(filter(is_mlperf_hpc, records if wildcards.place == "results" else []))
 
 
 def recorded(wildcards):
-    """Records that are there for the page on rounds; being no inputs they never start a run."""
+    """Existing records for the page on rounds; they are not inputs, so they never start a run."""
     records = [] if wildcards.place == "results" else [*RECORDS, *WEAK_GROUPS]
     return [
         record for record in filter(is_mlperf_hpc, records) if Path(record).exists()
@@ -78,5 +78,5 @@ def recorded(wildcards):
 
 
 def recorded_state(wildcards):
-    """State of the records that are there."""
+    """State of the existing records."""
     return state_of(map(Path, recorded(wildcards)))

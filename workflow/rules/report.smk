@@ -14,7 +14,7 @@ REPORT_SOURCES = [
     for pattern in ["workflow.rst", "captions/*.rst", "page/*"]
     for path in sorted((ROOT / "reports").glob(pattern))
 ]
-# Rendered once, by the library; Snakemake's report takes them as they are.
+# Rendered once, by the library, and used unchanged in Snakemake's report.
 CAPTIONS = [Path(path).stem for path in REPORT_SOURCES if path.endswith(".rst")]
 
 
@@ -49,7 +49,7 @@ rule report:
         "../../envs/hpcai.yaml"
     params:
         library=library_of("workflow/scripts/write_report.py"),
-        sources=lambda _: str(ROOT / "reports"),  # no prefix of an input
+        sources=lambda _: str(ROOT / "reports"),  # not a prefix of an input
     script:
         "../scripts/write_report.py"
 
@@ -81,7 +81,7 @@ rule workflow_report:
         """
 
 
-# Runs last, after the report: a study with points that have no result ends with an error.
+# Runs last, after the report: a study with points without a result ends with an error.
 rule require_results:
     input:
         records=RECORDS_TO_ANALYSE,

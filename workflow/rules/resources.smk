@@ -25,12 +25,12 @@ def wait_for_orphans():
         wait_until_idle(Path("results"), Path.cwd(), logger.info)
 
 
-# Taken here: what starts jobs in Slurm takes its variables out of the environment, before `onstart`.
+# Read here: the executor removes Slurm's variables from the environment before `onstart`.
 CONTROLLER = this_controller() if workflow.is_main_process else None
 
 
 def note_start():
-    """Write down what is to be measured, for `hpcai status` and `hpcai doctor`; to analyse alone changes nothing of it."""
+    """Record the plan of the measurements, for `hpcai status` and `hpcai doctor`; analysis alone does not change it."""
     if CAMPAIGN.study.measure:
         targets = workflow.dag_settings.targets
         write_note(CAMPAIGN, Path("results"), sys.argv, CONTROLLER, targets)
@@ -38,7 +38,7 @@ def note_start():
 
 
 def name_lacking_cores():
-    """Say before any job starts which ceilings this host cannot measure; of other hosts the job itself finds out."""
+    """Warn before any job starts which ceilings this host cannot measure; jobs check other hosts themselves."""
     pending = not all(map(os.path.exists, CEILINGS))
     for lacking in filter(None, map(say_lacking_cores, CEILING_THREADS)):
         if pending and workflow.local_exec:
@@ -47,12 +47,12 @@ def name_lacking_cores():
 
 # A timed run has its nodes to itself: it takes every core, whatever their number.
 ALL_CORES = 1024
-# Time limits of jobs: a run's own limit, and what comes before and after it (caches dropped, checksums); what is measured of the machine.
+# Time limits of jobs: a run's limit, plus time before and after it (caches, checksums); machine measurements.
 RUN_LIMIT_S = (
     CAMPAIGN.study.limits.run_s * (1 + CAMPAIGN.study.limits.disturbance.repeats) + 600
 )
 MACHINE_LIMIT_S = 3600
-# How much others may take of a node while it is measured, and how often it is measured again.
+# Tolerated use of a node by others during a measurement, and number of repetitions.
 TOLERANCE = CAMPAIGN.study.limits.disturbance.model_dump()
 # Default if the profile names no launcher.
 LAUNCHER = (
@@ -63,7 +63,7 @@ LAUNCHER = (
 
 
 def whole_nodes(nodes, limit_s):
-    """What a job that measures asks of a batch system: whole nodes for itself; its launcher shares them among the ranks.
+    """Resources that a measuring job requests: whole nodes for itself, which its launcher divides among the ranks.
 
     The name `mpi` keeps Snakemake's Slurm executor from wrapping the job into a step of one node.
     """
@@ -81,24 +81,24 @@ def whole_nodes(nodes, limit_s):
 
 
 def in_image():
-    """Parameter that puts measuring programs into the machine's image; without one there is none, and nothing changes."""
+    """Parameter that runs measuring programs in the machine's image; absent without an image, so nothing changes."""
     software = CAMPAIGN.machine.software
     inside = software is not None and software.container is not None
     return {"software": software.model_dump(mode="json")} if inside else {}
 
 
 def nodes_of_scale(wildcards):
-    """Nodes of a run, by its scale: n2x4 has two."""
+    """Nodes of a run, from its scale: n2x4 has two."""
     return int(wildcards.scale[1:].split("x")[0])
 
 
 def nodes_of_link(wildcards):
-    """Nodes between which an allreduce is measured."""
+    """Nodes of an allreduce measurement."""
     return LINK_POINTS[wildcards.link].nodes
 
 
 def nodes_of_group(wildcards):
-    """Nodes of a weak-scaling group, all its instances together."""
+    """Nodes of a weak-scaling group, for all its instances together."""
     group = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}"
     first = WEAK_PLANS[next(run for run in WEAK_PLANS if run.startswith(f"{group}/"))]
     point, together = first.point, first.instances

@@ -1,6 +1,6 @@
 # Reads:  result repositories or archives of published MLPerf HPC rounds, records and logs of our own MLPerf HPC runs
 # Writes: results/rounds/ROUND/tables; tables mlperf_*, their figures in results/ (with the planned runs) and
-#         in results/rounds_page/ (with the runs that are recorded already); results/rounds.html
+#         in results/rounds_page/ (with the existing runs); results/rounds.html
 # The rounds have a separate page, because the study's report needs all of its runs, and the rounds need none.
 
 
@@ -97,6 +97,6 @@ rule write_rounds_page:
     params:
         place="rounds_page/",
         library=library_of("workflow/scripts/write_rounds_page.py"),
-        sources=lambda _: str(ROOT / "reports"),  # no prefix of an input
+        sources=lambda _: str(ROOT / "reports"),  # not a prefix of an input
     script:
         "../scripts/write_rounds_page.py"

@@ -7,7 +7,7 @@ from hpcai.catalogue import figures as catalogue
 
 # Tables of the timed runs, and of the stage `scores`.
 RUN_TABLES = ["runs", "epochs", "scales", "scaling", "verdicts"]
-# What weak-scaling groups have a part in; whoever asks for the tables above starts no group.
+# Tables that involve weak-scaling groups; requesting the tables above does not start a group.
 GROUP_TABLES = ["contention", "efficiency"]
 SCORE_TABLES = [
     *["run_scores", "scores", "machine_scores"],
@@ -19,7 +19,7 @@ SCORE_TABLES = [
 ]
 
 
-# Which tables each rule of the stage `predict` writes.
+# Tables written by each rule of the stage `predict`.
 PREDICTION_TABLES = {
     "predict_published": [
         *["hpl_sweeps", "hpl_published", "hpl_answers"],
@@ -46,7 +46,7 @@ def prediction_tables(rule):
 
 
 def listed(file, entry):
-    """A file that Snakemake's report lists, with its caption, which the library has written by then."""
+    """A file listed in Snakemake's report, with its caption, which the library has written by then."""
     return report(
         file,
         caption=Path(f"results/captions/{Path(file).stem}.rst").absolute(),
@@ -56,12 +56,12 @@ def listed(file, entry):
 
 
 def plain(files):
-    """Files as inputs name them, without what only an output may carry."""
+    """Files as named by inputs, without the flags that only outputs may have."""
     return [str(file) for file in files]
 
 
 def figures_of(stage, place="results", kind=catalogue.FIGURES):
-    """Figures (or charts) of a stage, as the catalogue has them."""
+    """Figures (or charts) of a stage, from the catalogue."""
     return [
         listed(f"{place}/figures/{name}.svg", one)
         for name, one in kind.items()
@@ -70,7 +70,7 @@ def figures_of(stage, place="results", kind=catalogue.FIGURES):
 
 
 def tables_of(stage, place="results"):
-    """Tables that figures of a stage are made from."""
+    """Source tables of a stage's figures."""
     return expand(
         "{place}/tables/{table}.parquet",
         place=place,
@@ -79,7 +79,7 @@ def tables_of(stage, place="results"):
 
 
 def shown_predictions():
-    """Tables of the stage `predict` that reports show: of published models, and what was measured for."""
+    """Tables of the stage `predict` shown in reports: published models, and predictions with measurements."""
     asked = "predict" in map(str, workflow.dag_settings.targets)
     there = [
         one
@@ -94,7 +94,7 @@ def shown_predictions():
 
 
 def prediction_figures():
-    """Figures that are drawn from predictions that reports show."""
+    """Figures of the predictions shown in reports."""
     tables = {*shown_predictions(), *RUN_TABLES, *GROUP_TABLES}
     return [
         f"results/figures/{name}.svg"
@@ -104,7 +104,7 @@ def prediction_figures():
 
 
 def predictions(_wildcards):
-    """Files of the stage `predict` that reports show."""
+    """Files of the stage `predict` shown in reports."""
     return [
         *prediction_figures(),
         *table_files(shown_predictions()),
@@ -113,7 +113,7 @@ def predictions(_wildcards):
 
 
 def said_of_predictions(_wildcards):
-    """Tables that the texts of the report read, as far as they are shown."""
+    """Tables read by the report's texts, as far as they are shown."""
     shown = set(shown_predictions())
     return expand(
         "results/tables/{table}.parquet",
@@ -122,6 +122,6 @@ def said_of_predictions(_wildcards):
 
 
 def tables_of_scores(_wildcards):
-    """Tables that scores are shown from; the scaling chart has predictions as soon as there are any."""
+    """Source tables of the scores; the scaling chart includes predictions once they exist."""
     later = {*MEASURED_TABLES} - {*shown_predictions()}
     return [table for table in tables_of("scores") if Path(table).stem not in later]

@@ -49,17 +49,17 @@ rule rounds:
         "results/rounds.html",
 
 
-# What measures, computes for long or moves data: jobs on nodes. All else runs where Snakemake runs; said here for all of
-# it, because a rule that is derived by `use rule` does not inherit `localrule`.
+# Rules that measure, compute for long or move data run on nodes. All others run where Snakemake runs; set here for all,
+# because rules derived with `use rule` do not inherit `localrule`.
 ON_NODES = {
     *["prepare_data", "pack_data", "train", "train_together", "profile_run"],
     *["measure_ceiling", "measure_storage", "measure_allreduce", "count_work"],
     *["measure_kernels", "measure_reference_steps", "measure_blas_rates", "run_hpl"],
     "list_layers",
-    # Without measured kernels it writes empty tables, which is no work for a node.
+    # Without measured kernels it writes empty tables, which needs no node.
     *(["fit_kernels"] if OF_MACHINE["kernel_times"] else []),
 }
-# Of a workflow that uses this one as a module only the rules that come from here.
+# If another workflow uses this one as a module, only rules from here count.
 ON_NODES = {workflow.modifier.modify_rulename(name) for name in ON_NODES}
 HERE = {one.name for one in workflow.modifier.rules} - ON_NODES
 workflow.localrules(*sorted(HERE))

@@ -1,5 +1,5 @@
 # Reads:  manifests of dataset and shards
-# Writes: results/weak/{benchmark}/{variant}/{scale}/group.json, and the runs i1/, i2/, ... of its instances beside it
+# Writes: results/weak/{benchmark}/{variant}/{scale}/group.json, and the runs i1/, i2/, ... of its instances
 # One job measures all instances of a weak-scaling group, because they must train at the same time. A published group is
 # only republished, whatever made Snakemake call `hpcai measure-weak`.
 

@@ -1,4 +1,4 @@
-"""Records of runs and of weak-scaling groups: contention apart from communication, and the use of resources."""
+"""Analyse runs and weak-scaling groups: contention separate from communication, and resource use."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Records to tables: runs, epochs, verdicts, scales and scaling, and the summary of the study."""
+"""Convert records to tables: runs, epochs, verdicts, scales and scaling, and the summary of the study."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

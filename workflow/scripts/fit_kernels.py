@@ -1,4 +1,4 @@
-"""Fit a regressor to every kernel that was measured, and judge it on cases it never saw."""
+"""Fit a regressor to every measured kernel, and test it on unseen cases."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

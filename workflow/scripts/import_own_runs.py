@@ -1,4 +1,4 @@
-"""Read the logs of our own MLPerf HPC runs as published ones are read."""
+"""Read the logs of our own MLPerf HPC runs like published ones."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

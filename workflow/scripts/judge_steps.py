@@ -1,4 +1,4 @@
-"""Compare the summed kernels of the reference networks with their measured training steps, beside our own runs."""
+"""Compare the summed kernels of the reference networks with their measured training steps, and with our own runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

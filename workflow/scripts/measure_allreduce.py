@@ -1,4 +1,4 @@
-"""Measure the allreduce of as many ranks as the study's runs have, started as they are."""
+"""Measure the allreduce for the study's numbers of ranks, with the same launcher."""
 
 import logging
 from functools import partial
@@ -22,7 +22,7 @@ ranks = Ranks("allreduce", asked.nodes, asked.ranks_per_node, asked.cores_per_ra
 with machine_to_itself(logging.getLogger("hpcai.characterise").info):
     launch = partial(launch_command, snakemake.resources.launcher, ranks, [])
     python = partial(contained_python, asked.get("software"))
-    # No parameter of the rule: a new one would be a reason to measure again.
+    # Not a parameter of the rule: a new one would cause a new measurement.
     engine = engine_of_link(snakemake.wildcards.link)
     report = report_quietly(link(launch, ranks.cores_per_rank, asked.device, python, engine), snakemake.config)
 Path(snakemake.output.report).write_text(report)

@@ -1,4 +1,4 @@
-"""Measure one ceiling of this machine: the best that training can reach in one respect."""
+"""Measure one ceiling of this machine, an upper limit for training in one respect."""
 
 from functools import partial
 from pathlib import Path

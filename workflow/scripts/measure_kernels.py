@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 asked = snakemake.params
 python = contained_python(asked.get("software"))
-# The draft is none of the outputs, which Snakemake removes when a job is interrupted: the next start goes on from it.
+# The draft is not an output, because Snakemake removes outputs of interrupted jobs: the next start continues from it.
 draft = Path(asked.draft)
 times = measure_kernels(asked.family, asked.samples, asked.seed, draft, passes=asked.passes, python=python)
 write_parquet(times, snakemake.output.times)

@@ -1,4 +1,4 @@
-"""Measure reading and writing of the storage that the runs use."""
+"""Measure read and write rates of the storage that the runs use."""
 
 from functools import partial
 from pathlib import Path

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 workload, manifest = snakemake.params.workload, Path(snakemake.output.manifest)
 module = data_module(workload, snakemake.params.settings)
-# No parameter of the rule: a checkout in another place does not make data other data.
+# Not a parameter of the rule: a checkout in another place does not change the data.
 catalogue = Path(snakemake.scriptdir).parents[1] / "config/datasets.tsv"
 make_once(manifest, partial(prepare_dataset, workload, module, manifest.parent, catalogue))

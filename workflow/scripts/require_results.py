@@ -1,4 +1,4 @@
-"""Fail, with words, if all runs of a point broke down; else write that all points have results."""
+"""Fail with an explanation if all runs of a point failed; otherwise record that all points have results."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Scores, ranking, rooflines, scaling, comparison with earlier studies: the tables of the stage and their summary."""
+"""Make the tables of scores, ranking, rooflines, scaling and comparison with earlier studies, and their summary."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ tables |= scaling_tables(views, machine)
 tables |= ranking_tables([tables["scores"], *map(read_parquet, given.others)], published)
 results = Path(snakemake.output.summary).parent
 write_tables(tables, results / "tables")
-# What compares studies reads results folders, this one too.
+# Comparison of studies reads results folders, including this one.
 compared = comparison_tables(snakemake.params.earlier, results)
 write_tables(compared, results / "tables")
 files = [results / "tables" / f"{name}.parquet" for name in [*tables, *compared]]

@@ -1,4 +1,4 @@
-"""Tables of one stage to figures and charts, in one process: starting Python takes longer than drawing."""
+"""Draw the figures and charts of one stage in one process: starting Python takes longer than drawing."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ given = snakemake.output
 for figure in map(Path, given.get("figures", [])):
     figure.write_bytes(seal_drawing(to_svg(draw_figure(figure.stem, tables))))
 if charts := [Path(path) for path in given.get("charts", [])]:
-    # Altair takes time to load, and one stage alone has charts.
+    # Altair takes time to load, and only one stage has charts.
     from hpcai.plots.interactive import spec_to_svg, to_spec
 
     for chart in charts:

@@ -1,4 +1,4 @@
-"""Predict training steps as the sum of their measured blocks, beside the same steps measured."""
+"""Predict training steps as the sum of their measured blocks, next to the same steps measured."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

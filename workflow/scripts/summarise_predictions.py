@@ -1,4 +1,4 @@
-"""Write the rows of tables that the report's texts speak of."""
+"""Write the table rows that the report's texts mention."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

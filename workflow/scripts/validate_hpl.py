@@ -1,4 +1,4 @@
-"""Compare real runs of HPL with what the model predicts from the measured rates of its routines."""
+"""Compare real runs of HPL with the model's predictions from the measured rates of its routines."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Write the report, one page that opens offline, and the captions of Snakemake's report."""
+"""Write the report, a single page that opens offline, and the captions of Snakemake's report."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

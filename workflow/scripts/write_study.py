@@ -1,4 +1,4 @@
-"""Write the study with all its defaults, so that the report is made from the same one."""
+"""Write the study with all defaults, so that the report uses the same one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,1 +1,1 @@
-"""Commands on a whole campaign: its estimate, progress, state and resource use."""
+"""Commands for a whole campaign: its estimate, progress, state and resource use."""

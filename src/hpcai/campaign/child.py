@@ -1,4 +1,4 @@
-"""Calls of Snakemake, each in its own session: output goes to a file, and signals reach it exactly once."""
+"""Run Snakemake in its own session: output goes to a file, and each signal is delivered exactly once."""
 
 import os
 import select
@@ -16,24 +16,24 @@ from hpcai.core.programs import shell_status
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HURRY_S = 2.0
-"""After a second signal Snakemake has this long to release its lock."""
+"""After a second signal, Snakemake has this long to release its lock."""
 
 
 class Child:
-    """One call of Snakemake at a time; the signals that this process gets are passed on to it and its jobs.
+    """One Snakemake process at a time; signals to this process are forwarded to it and its jobs.
 
-    A terminal's Ctrl-C would reach all of them directly, and again if it were passed on. In a session of their own they
-    get what this process passes on, once: all of them, because Snakemake waits for its jobs to end by themselves.
+    A terminal's Ctrl-C would reach all of them directly, and again when forwarded. In their own session they receive
+    only the forwarded signal, once. It goes to all of them, because Snakemake waits for its jobs to end by themselves.
     """
 
     def __init__(self) -> None:
         self.signals: list[int] = []
-        """Signals that came, the first first."""
+        """Signals received, in order."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take signals instead of ending by them; one that the caller wants ignored (nohup) stays ignored."""
+        """Catch signals instead of exiting; a signal that the caller ignores (nohup) stays ignored."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
         taken = {number: old for number, old in before.items() if old != signal.SIG_IGN}
         for number in taken:
@@ -61,17 +61,17 @@ class Child:
         command
             The command and its arguments.
         log
-            Where its output goes.
+            Receives its output.
         environment
             Its variables.
         look
-            Is called while the command runs; returns when it is to be called again [s].
+            Called while the command runs; returns the time until the next call [s].
         """
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
             )
-        if self.signals:  # it came while the process was being started
+        if self.signals:  # it arrived during the start
             self._pass_on(self.signals[0])
         ended = os.pidfd_open(self._process.pid)
         try:
@@ -80,7 +80,7 @@ class Child:
             if self.is_hurried and not _is_ended(ended, HURRY_S):
                 self._process.kill()
             status = self._process.wait()
-        except BaseException:  # it must not go on with nobody who watches it
+        except BaseException:  # it must not continue unsupervised
             self._pass_on(signal.SIGINT)
             self._process.wait()
             raise
@@ -91,23 +91,23 @@ class Child:
 
     @property
     def is_hurried(self) -> bool:
-        """Whether a second signal has come: what still runs is not waited for."""
+        """Whether a second signal arrived: remaining jobs are then not awaited."""
         return len(self.signals) > 1
 
 
 def _is_ended(process: int, longest_s: float) -> bool:
-    """Wait until a process has ended, without looking again and again, and return whether it has."""
+    """Wait for a process to end, without polling, and return whether it did."""
     ready, _, _ = select.select([process], [], [], longest_s)
     return bool(ready)
 
 
 def snakemake_program() -> str:
-    """Return the Snakemake of this environment.
+    """Return the path of this environment's Snakemake.
 
     Raises
     ------
     MissingExtraError
-        If there is none.
+        If it is not installed.
     """
     own = Path(sys.executable).with_name("snakemake")
     found = str(own) if own.exists() else shutil.which("snakemake")

@@ -1,4 +1,4 @@
-"""The note that a workflow leaves when it starts: who started it, how to start it again, and what is planned."""
+"""The note that a workflow leaves at its start: who started it, how to restart it, and its plan."""
 
 import os
 import shlex
@@ -39,7 +39,7 @@ class PlannedPoint(_Part):
     run_limit_s: float = Field(gt=0, description="After this time a run is ended: the study's limits.run_s.")
 
     def folders(self) -> Iterator[str]:
-        """Return the folders of its runs, or of its group, below the results folder."""
+        """Yield the folders of its runs, or of its group, below the results folder."""
         point = f"{self.benchmark}/{self.variant}/{self.scale}"
         if self.kind == "weak":
             yield f"weak/{point}"
@@ -62,7 +62,7 @@ class PlannedDataset(_Part):
 
 
 class Planned(_Part):
-    """What a study asks for."""
+    """The plan of a study."""
 
     study: str
     points: tuple[PlannedPoint, ...] = Field(description="Empty for a study that only analyses (measure: false).")
@@ -85,7 +85,7 @@ class Controller(_Part):
 
     @property
     def holder(self) -> Holder:
-        """The process, as one that can be looked for."""
+        """The process as a holder that can be looked up."""
         return Holder(**self.model_dump(exclude={"slurm_run_id"}))
 
 
@@ -111,19 +111,19 @@ class Note(_Part):
 
     @property
     def shown_command(self) -> str:
-        """The command line that starts the workflow again, quoted for a shell."""
+        """The command line that restarts the workflow, quoted for a shell."""
         return shlex.join(self.command)
 
     def command_with(self, *options: str, targets: bool = True) -> str:
-        """Return the same with more options; without its targets it makes everything."""
+        """Return the command with more options; without its targets, it builds everything."""
         words = self.command if targets else _without(self.command, self.targets)
-        # What follows -- is not an option.
+        # Words after -- are not options.
         place = words.index("--") if "--" in words else len(words)
         return shlex.join([*words[:place], *options, *words[place:]])
 
 
 def _without(command: tuple[str, ...], targets: tuple[str, ...]) -> tuple[str, ...]:
-    """Take the targets out of a command line, where they stand together; it stays as it is if that is not sure."""
+    """Remove the targets from a command line if they form one block; if in doubt, leave it unchanged."""
     if not targets:
         return command
     places = [
@@ -131,19 +131,19 @@ def _without(command: tuple[str, ...], targets: tuple[str, ...]) -> tuple[str, .
         for place in range(1, len(command) - len(targets) + 1)
         if set(command[place : place + len(targets)]) == set(targets)
     ]
-    # The same words can also be the values of an option, such as --until, but not right after the program.
+    # The same words may be values of an option such as --until, but not directly after the program.
     if 1 not in places and len(places) != 1:
         return command
     return (*command[: places[0]], *command[places[0] + len(targets) :])
 
 
 def this_controller(slurm_run_id: str = "") -> Controller:
-    """Return the facts about this process, and the name of the Slurm jobs that it submits, if that is known."""
+    """Return the facts about this process, and the name of its Slurm jobs if known."""
     return Controller(**this_process().to_json(), slurm_run_id=slurm_run_id)
 
 
 def planned_by(campaign: Campaign) -> Planned:
-    """Return what a checked study asks for."""
+    """Return the plan of a checked study."""
     study = campaign.study
     points: list[PlannedPoint] = []
     if study.measure:
@@ -190,20 +190,20 @@ def write_note(
     controller: Controller,
     targets: Collection[str] = (),
 ) -> Note:
-    """Write ``results/campaign.json`` atomically; earlier starts are kept in it.
+    """Write ``results/campaign.json`` atomically, keeping the earlier starts.
 
     Parameters
     ----------
     campaign
         The checked study.
     results
-        Results folder; it is made if it is not there.
+        Results folder; created if missing.
     command
-        Command line of the workflow as its process has it; programs go by their names, not by their places.
+        Command line of the workflow as its process received it; programs are named without their path.
     controller
-        The process that runs the workflow, as it was before Snakemake's executor took Slurm's variables away.
+        The process that runs the workflow, before Snakemake's executor removed Slurm's variables.
     targets
-        What the command line asks for, as Snakemake reads it; empty: everything.
+        Targets of the command line, as Snakemake parses it; empty for everything.
     """
     results.mkdir(parents=True, exist_ok=True)
     note = Note(

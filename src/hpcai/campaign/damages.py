@@ -27,7 +27,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class RecordFacts:
-    """What counts here of a run record."""
+    """The parts of a run record that matter here."""
 
     outcome: Outcome
     reason: str
@@ -35,11 +35,11 @@ class RecordFacts:
     started_utc: str
     attempt: str
     is_sealed: bool
-    """Whether it has a digest of itself; those of earlier versions have none."""
+    """Whether it contains its own digest; records of earlier versions do not."""
 
 
 def find_damages(path: Path, *, check_files: bool) -> Iterator[Damage]:
-    """Find what is damaged of a run whose record is published; ``check_files`` looks into every raw file."""
+    """Find damage to a published run; ``check_files`` verifies every raw file."""
     published, original = path / RECORD, path / RAW / RECORD
     if not original.exists():
         yield Damage(f"{published} is there, but its original {original} is not", *advise_restore(path))
@@ -69,7 +69,7 @@ def _file_damages(path: Path) -> Iterator[Damage]:
 
 
 def find_plan_damage(path: Path) -> Damage | None:
-    """Return what is wrong with the plan that the workflow wrote; without a right one it cannot start."""
+    """Return what is wrong with the workflow's plan; without a valid one the workflow cannot start."""
     plan = path / "plan.json"
     try:
         if plan.exists():
@@ -81,13 +81,13 @@ def find_plan_damage(path: Path) -> Damage | None:
 
 
 def advise_removal(path: Path, error: Exception, source: str) -> tuple[RecordError, tuple[str, str]]:
-    """Advise to remove a file that can be written again; return what is wrong with it, remedy and command."""
+    """Advise removing a file that can be regenerated; return the problem, remedy and command."""
     what = error if isinstance(error, RecordError) else RecordError(f"{path}: has no {error}")
     return what, (f"remove it: the next start writes it from {source}", shlex.join(["rm", str(path)]))
 
 
 def advise_restore(path: Path) -> tuple[str, str]:
-    """Advise to put back the copy of a record that is right, if there is one; return remedy and command."""
+    """Advise restoring the intact copy of a record, if there is one; return remedy and command."""
     sound = sound_copy(path) if (path / RAW).is_dir() else None
     if sound is None:
         return advise_discard(path)
@@ -95,23 +95,23 @@ def advise_restore(path: Path) -> tuple[str, str]:
 
 
 def advise_discard(path: Path) -> tuple[str, str]:
-    """Advise to measure a run again, keeping what is there; return remedy and command."""
+    """Advise measuring a run again while keeping the existing files; return remedy and command."""
     backup = "put the files back from a backup, or"
     if (path / RAW / "plan.json").exists():
         command = f'hpcai discard {shlex.quote(str(path))} --reason "damaged files"'
         return f"{backup} set the run aside, so that it is measured again", command
-    # `hpcai discard` sets aside what was published; this was not, or is no longer.
+    # `hpcai discard` sets aside published runs; this one is not, or no longer, published.
     moved = shlex.join(["mv", str(path), f"{path}.damaged"])
     return f"{backup} move the folder away, so that the run is measured again", moved
 
 
 def read_facts(path: Path) -> RecordFacts:
-    """Read what counts here of a run record: to check it whole would take three times as long.
+    """Read the relevant parts of a run record: full validation would take three times as long.
 
     Raises
     ------
     RecordError
-        If it is not JSON, lacks what counts, or was changed since it was written.
+        If it is not JSON, lacks a required part, or was changed since it was written.
     """
     text, is_sealed = read_record_text(path)
     found = _as_object(path, text)
@@ -131,18 +131,18 @@ def read_record_json(path: Path) -> dict[str, Any]:
     Raises
     ------
     RecordError
-        If it is not JSON, no object, or was changed since it was written.
+        If it is not a JSON object, or was changed since it was written.
     """
     return _as_object(path, read_record_text(path).text)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file, checked against the digest that it ends with, if it has one.
+    """Read a JSON file, verifying its own digest if it has one.
 
     Raises
     ------
     RecordError
-        If it is not JSON, no object, or was changed since it was written.
+        If it is not a JSON object, or was changed since it was written.
     """
     try:
         return _as_object(path, unseal(read_regular(path)).text)

@@ -1,4 +1,4 @@
-"""Reports the state of everything in a results folder; changes nothing."""
+"""Report the state of everything in a results folder without changing it."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -45,12 +45,12 @@ LACKING = Message("doctor.lacking", "accelerators: {part}: found {found}, expect
 MEND = Message("doctor.mend", "fix the cause{where}; the next start tries again")
 
 STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "predict", "rounds"})
-"""Targets of the workflow that end before the study's report."""
+"""Workflow targets that end before the study's report."""
 
 LINES = 40
-"""So many kinds of failures are told."""
+"""Number of kinds of failures listed."""
 LOOKED_AT_ONCE = 8
-"""Folders on a network file system mostly wait for its server."""
+"""Folders checked concurrently: on a network file system, most of the time is spent waiting for the server."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class Surroundings:
     incomplete: tuple[str, ...]
     missing_data: tuple[str, ...]
     changed: str
-    """Published runs that the study now asks for with other settings; blank: none, or no study was read."""
+    """Published runs that the study now requests with other settings; blank if there are none, or no study was read."""
     report: str
-    """What of tables and report is missing or old; blank: nothing."""
+    """Missing or outdated parts of tables and report; blank if there are none."""
     spaces: tuple[Space, ...]
     failures: tuple[Failure, ...] = ()
-    """Jobs that failed since the workflow was last started."""
+    """Jobs that failed since the last start of the workflow."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,16 @@ class Diagnosis:
 
     knowledge: Knowledge
     states: tuple[RunState, ...]
-    """Of all planned measurements; of all that are there if it is not known what is planned."""
+    """States of all planned measurements, or of all existing ones if the plan is unknown."""
     not_planned: tuple[RunState, ...]
     discarded: tuple[str, ...]
     around: Surroundings
     gpu_site: tuple[Part, ...] = ()
-    """What there is here for accelerators; empty: nobody asked, and the study needs none."""
+    """Prerequisites for accelerators here; empty if neither requested nor needed by the study."""
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
-        """How many measurements are in which state, by stage."""
+        """Number of measurements per state, by stage."""
         counts = {stage: Counter[str]() for stage in NAMED}
         for one in self.states:
             counts[one.folder.stage][one.state] += 1
@@ -102,7 +102,7 @@ class Diagnosis:
 
     @property
     def every_state(self) -> tuple[RunState, ...]:
-        """Planned or not."""
+        """All states, planned or not."""
         return (*self.states, *self.not_planned)
 
     @property
@@ -119,7 +119,7 @@ class Diagnosis:
         ]
 
     def in_state(self, *states: str) -> list[RunState]:
-        """Return the planned measurements in some states; what is at work or damaged counts planned or not."""
+        """Return the planned measurements in some states; those at work or damaged count even if not planned."""
         others = (one for one in self.not_planned if one.state in {"under way", "damaged"})
         return [one for one in (*self.states, *others) if one.state in states]
 
@@ -130,18 +130,18 @@ class Diagnosis:
 
     @property
     def may_be_under_way(self) -> bool:
-        """The same, or a workflow on another host may be at work, which nobody sees here."""
+        """The same, or a workflow may be running on another host, which is not visible here."""
         return self.is_under_way or (self.around.locked and self.around.controller == "elsewhere")
 
     @property
     def missing(self) -> list[RunState]:
-        """Planned measurements that the workflow will call when it is started."""
+        """Planned measurements that the workflow will run when started."""
         uncaptured = [one for one in self.in_state("broken down") if one.is_uncaptured]
         return self.in_state("not started", "interrupted", "adoptable") + uncaptured
 
     @property
     def exit_status(self) -> int:
-        """0: all finished and well; 2: something is missing, broken down or under way; 3: something is damaged."""
+        """0: all finished and intact; 2: something is missing, failed or running; 3: something is damaged."""
         if self.in_state("damaged"):
             return 3
         around = self.around
@@ -150,27 +150,27 @@ class Diagnosis:
 
 
 def diagnose(results: Path, study: Path | None = None, *, check_files: bool = False, gpu: bool = False) -> Diagnosis:
-    """Look at a results folder.
+    """Examine a results folder.
 
     Parameters
     ----------
     results
         Results folder.
     study
-        A study file to compare with; None: the plan of the last start, or the default study.
+        A study file to compare with; None for the plan of the last start, or the default study.
     check_files
-        Check whole records, and raw files against the sizes and digests in them; reads everything.
+        Validate whole records, and raw files against the recorded sizes and digests; reads everything.
     gpu
-        Look at what there is here for accelerators, also if the study's machine has none.
+        Check the prerequisites for accelerators, even if the study's machine has none.
 
     Raises
     ------
     ConfigError
-        If there is no such folder, or the study is not valid.
+        If the folder does not exist, or the study is invalid.
     """
     knowledge = know(results, study)
     planned = planned_folders(results, knowledge.planned.points) if knowledge.planned else {}
-    # Who is at work is asked first: a run that ends meanwhile is then "under way", never "without a verdict".
+    # Check for running processes first: a run that ends meanwhile is then "under way", never "without a verdict".
     live = {run.name: run for run in live_runs(results)}
     others = [RunFolder(results, name) for name in present_folders(results) if name not in planned]
     look = partial(_state, live=live, check_files=check_files)
@@ -192,7 +192,7 @@ def _look_for_accelerators(knowledge: Knowledge, *, gpu: bool) -> tuple[Part, ..
 
 
 def _with_failure(one: RunState, failures: Sequence[Failure]) -> RunState:
-    """Say of a measurement that never started why its job did not, if that is known."""
+    """Add to a measurement that never started why its job failed, if known."""
     if one.state != "not started" or one.reason:
         return one
     reason = next((failure.reason for failure in failures if failure.folder == one.folder.name), "")
@@ -204,10 +204,10 @@ def _state(folder: RunFolder, live: dict[str, LiveRun], *, check_files: bool) ->
         try:
             return state_of(folder, live.get(folder.name), check_files=check_files)
         except FileNotFoundError:
-            # It was published or set aside just now, while it was looked at.
+            # It was published or set aside during the check.
             return state_of(folder, None, check_files=check_files)
     except OSError as error:
-        # Nothing is known of this one; the others can be looked at all the same.
+        # Nothing is known about this one; the others can still be checked.
         what = at(str(error.filename or folder.path), CANNOT_READ(reason=error.strerror))
         damage = Damage(what, ASK_FOR_ACCESS(), "")
         return RunState(folder, "damaged", reason=what, damages=(damage,))
@@ -241,7 +241,7 @@ def _changed_settings(knowledge: Knowledge) -> str:
 
 
 def problems_of(diagnosis: Diagnosis) -> list[Problem]:
-    """Return the problems outside the runs, the worst first."""
+    """Return the problems outside the runs, worst first."""
     found = [Problem(damage.what, damage.remedy) for one in diagnosis.every_state for damage in one.damages]
     around, knowledge = diagnosis.around, diagnosis.knowledge
     if around.changed:
@@ -280,7 +280,7 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
 
 
 def _failure_problems(diagnosis: Diagnosis) -> list[Problem]:
-    """Return what is known of jobs that failed, and of points that have no result."""
+    """Return failed jobs, and points without a result."""
     found = []
     for words, first in say_failures(diagnosis.around.failures)[:LINES]:
         if first.is_refused:
@@ -301,7 +301,7 @@ def _unsealed_problem(count: int) -> Problem:
 
 def _lock_problem(diagnosis: Diagnosis) -> Problem:
     note, working = diagnosis.knowledge.note, diagnosis.knowledge.working_folder
-    # Without its own study's options, the workflow would read another study before it unlocks.
+    # Without its own study's options, the workflow would read another study before unlocking.
     unlock = f"`{note.command_with('--unlock')}`" if note else UNLOCK_LIKE_STARTED()
     if diagnosis.around.controller == "ended":
         return Problem(LOCK_LEFT(folder=working), f"{unlock}, once nothing runs")
@@ -314,16 +314,16 @@ def _lock_problem(diagnosis: Diagnosis) -> Problem:
 
 
 def wait_until_idle(results: Path, say: Callable[[str], object], longest_s: float | None = None) -> None:
-    """Wait until no run, no Slurm job and no workflow of a results folder is at work any more.
+    """Wait until no run, Slurm job or workflow of a results folder is active.
 
     Parameters
     ----------
     results
         Results folder.
     say
-        Is called with what is being waited for.
+        Called with the reason for waiting.
     longest_s
-        Wait no longer than this [s]; None: as long as it takes.
+        Longest wait [s]; None for no limit.
     """
     knowledge = know(results, None)
     working, note = knowledge.working_folder, knowledge.note

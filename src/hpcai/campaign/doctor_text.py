@@ -1,4 +1,4 @@
-"""The doctor's findings as text and as plain values."""
+"""Format the doctor's findings as text and as plain values."""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -12,13 +12,13 @@ from hpcai.core.text import say_bytes
 from hpcai.core.text_table import say_table
 
 LINES = 40
-"""So many lines of runs are printed; the JSON file has all."""
+"""Number of run lines printed; the JSON file has all."""
 NAMES = 8
-"""So many runs are named in one line."""
+"""Number of runs named in one line."""
 
 
 def say_diagnosis(diagnosis: Diagnosis) -> str:
-    """Return the findings: counts, runs that are not simply finished, problems, and the next command at the end."""
+    """Return the findings: counts, runs that are not finished, problems, and finally the next command."""
     knowledge, step = diagnosis.knowledge, next_step(diagnosis)
     study = f"study {knowledge.planned.study}, " if knowledge.planned else ""
     lines = [f"{knowledge.results}: {study}{knowledge.source}", "", _table(diagnosis)]
@@ -36,7 +36,7 @@ def say_diagnosis(diagnosis: Diagnosis) -> str:
 
 
 def _table(diagnosis: Diagnosis) -> str:
-    """Return the counts: a line for each stage, a column for each state that occurs."""
+    """Return the counts: a row per stage, a column per state that occurs."""
     counts = diagnosis.counts
     states = [state for state in STATES if any(own[state] for own in counts.values())]
     heading = "planned" if diagnosis.knowledge.planned else "found"
@@ -57,14 +57,14 @@ def _gpu_lines(diagnosis: Diagnosis) -> list[str]:
 
 
 def say_space(space: Space) -> str:
-    """Return the free space of one place in words."""
+    """Describe the free space at one location."""
     if space.free_bytes is None:
         return f"free space of {space.what} ({space.place}): not known, {space.reason}"
     return f"free space of {space.what} ({space.place}): {say_bytes(space.free_bytes)}; quotas are not included"
 
 
 def _run_lines(states: Sequence[RunState]) -> Iterator[str]:
-    """Return one line for all repetitions of a point, or all profiles of a kind, in one state for one reason."""
+    """Yield one line for all repetitions of a point, or all profiles of a kind, with equal state and reason."""
     shown = [one for one in states if one.state != "finished" or one.outcome == "not measured"]
     groups: dict[tuple[str, ...], list[RunState]] = {}
     for one in sorted(shown, key=lambda one: STATES.index(one.state)):
@@ -75,7 +75,7 @@ def _run_lines(states: Sequence[RunState]) -> Iterator[str]:
 
 
 def _family(one: RunState) -> str:
-    """Return what a run is told with: its point; a profile with all of its kind that lack the same tool."""
+    """Return the group that a run is listed with: its point; for a profile, all of its kind that lack the same tool."""
     return "/".join(one.folder.name.split("/")[:2]) if one.outcome == "not measured" else one.folder.point
 
 

@@ -30,20 +30,20 @@ UNKNOWN_TIMES = Message(
 HOUR_S = 3600.0
 _NAN = math.nan
 EFFICIENCY_COLUMNS = columns_of("efficiency")
-"""Columns of the table: ``asked_``: what the job was given; ``source``: who says so; ``reason``: why cells are empty.
+"""Columns of the table; ``asked_``: allocated to the job; ``source``: origin of that; ``reason``: why cells are empty.
 
-``cpu_used_ratio = cpu_time_s / (asked_cores * wall_s)``, the processor time of all ranks; on accelerators it says
-little. ``node_memory_bytes`` is the fullest node's sum of its ranks' largest resident sets: what they share counts
-several times. ``overhead_ratio`` is the share of launch, imports, initialisation, staging and the rest in the wall
-time. ``node_hours = asked_nodes * wall_s / 3600``; an instance of a weak-scaling group has its part of the group's
-nodes for as long as the slowest instance. ``lost_node_hours`` are those of attempts that failed or were
-interrupted, the published one included.
+``cpu_used_ratio = cpu_time_s / (asked_cores * wall_s)``, with the processor time of all ranks; it has little meaning
+on accelerators. ``node_memory_bytes`` is the largest sum per node of its ranks' peak resident sets, which counts
+shared pages several times. ``overhead_ratio`` is the share of launch, imports, initialisation, staging and the rest in
+the wall time. ``node_hours = asked_nodes * wall_s / 3600``; an instance of a weak-scaling group has its part of the
+group's nodes for as long as the slowest instance. ``lost_node_hours`` are those of failed or interrupted attempts,
+including the published one.
 """
 
 
 @dataclass(frozen=True)
 class _Given:
-    """What one run could use; NaN where nobody says."""
+    """Resources available to one run; NaN where unknown."""
 
     source: str
     nodes: float
@@ -55,17 +55,17 @@ class _Given:
 
 
 def efficiency_table(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Return one row per run: what it was given, what it used, what its earlier attempts lost.
+    """Return one row per run: its allocation, its use, and the losses in earlier attempts.
 
     Parameters
     ----------
     paths
-        Files ``record.json`` of runs, and ``group.json`` of weak-scaling groups, which stand for their instances.
+        Files ``record.json`` of runs, and ``group.json`` of weak-scaling groups, which represent their instances.
 
     Returns
     -------
     pandas.DataFrame
-        The columns :data:`EFFICIENCY_COLUMNS`, sorted by kind and run; NaN where nothing is known, with a reason.
+        The columns :data:`EFFICIENCY_COLUMNS`, sorted by kind and run; unknown values are NaN, with a reason.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def as_table(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
 
 
 def unfinished_row(folder: Path) -> dict[str, Any] | None:
-    """Return the row of a run without a record: what its attempts lost; None if it has no attempt."""
+    """Return the row of a run without a record: the losses of its attempts; None without attempts."""
     attempts = sorted((folder / ATTEMPTS).glob("*/plan.json"))
     if not attempts:
         return None
@@ -155,7 +155,7 @@ def _identity(plan: RunPlan) -> dict[str, Any]:
 
 
 def _given(folder: Path, record: RunRecord) -> tuple[_Given, list[str]]:
-    """Return what a run was given: as its job tells, otherwise as the machine file declares for whole nodes."""
+    """Return the allocation of a run: from its job, otherwise whole nodes as declared in the machine file."""
     plan = record.plan
     file = folder / RAW / ALLOCATION
     use = read_part(AllocationUse, check_raw_file(record, file)) if file.exists() else None
@@ -178,7 +178,7 @@ def _given(folder: Path, record: RunRecord) -> tuple[_Given, list[str]]:
 
 
 def _own_nodes(plan: RunPlan) -> float:
-    """Return the nodes of a run; of an instance its part of the nodes that its group occupies."""
+    """Return the nodes of a run; for an instance, its part of its group's nodes."""
     if plan.instances is None:
         return float(plan.point.nodes)
     sharing = Sharing.of(plan.machine, plan.point.nodes, plan.point.ranks_per_node, plan.instances)
@@ -186,7 +186,7 @@ def _own_nodes(plan: RunPlan) -> float:
 
 
 def _held_by_groups(records: Iterable[tuple[Path, RunRecord]]) -> dict[Path, float]:
-    """Return for each weak-scaling group how long its slowest instance kept the nodes [s]."""
+    """Return how long the slowest instance of each weak-scaling group occupied the nodes [s]."""
     held: dict[Path, float] = defaultdict(float)
     for folder, record in records:
         if record.plan.instances is not None:
@@ -211,16 +211,16 @@ def _earlier_attempts(folder: Path) -> list[Path]:
 
 
 def _lost(folder: Path, nodes: float, broken_s: float | None) -> tuple[float, str]:
-    """Return the node-hours that gave no result, and of how many attempts the length is not known.
+    """Return the node-hours without a result, and the number of attempts of unknown duration.
 
     Parameters
     ----------
     folder
-        Of the run.
+        Folder of the run.
     nodes
-        That each attempt had.
+        Nodes of each attempt.
     broken_s
-        How long the published attempt took if it failed [s].
+        Duration of the published attempt if it failed [s].
     """
     times = [_attempt_s(attempt) for attempt in _earlier_attempts(folder)]
     known = [time_s for time_s in (*times, broken_s) if time_s is not None]
@@ -230,7 +230,7 @@ def _lost(folder: Path, nodes: float, broken_s: float | None) -> tuple[float, st
 
 
 def _attempt_s(attempt: Path) -> float | None:
-    """Return how long an attempt kept its nodes [s], from its record or from the note of its interruption."""
+    """Return how long an attempt occupied its nodes [s], from its record or the note of its interruption."""
     try:
         if (attempt / RECORD).exists():
             return read_record(attempt / RECORD).wall_s

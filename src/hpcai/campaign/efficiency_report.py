@@ -1,4 +1,4 @@
-"""Prints and writes the resources that each job of a campaign requested and used."""
+"""Print and write the resources that each job of a campaign requested and used."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,21 +14,21 @@ AUTO = "auto"
 
 
 def report_efficiency(results: Path, csv: Path | None = None, sacct: str | None = None) -> None:
-    """Print the report, and write its rows if asked to.
+    """Print the report, and write its rows if requested.
 
     Parameters
     ----------
     results
         Results folder.
     csv
-        File for all runs; other jobs go to one beside it.
+        File for all runs; other jobs go to a second file next to it.
     sacct
-        Output of ``sacct``, or :data:`AUTO` to ask it: adds the jobs that are no runs.
+        Output of ``sacct``, or :data:`AUTO` to run it: adds the jobs that are not runs.
 
     Raises
     ------
     ConfigError
-        If there is nothing to report on, or accounting was asked for and does not answer.
+        If there is nothing to report on, or accounting was requested but does not answer.
     RecordError
         If a record is damaged.
     """
@@ -49,7 +49,7 @@ def report_efficiency(results: Path, csv: Path | None = None, sacct: str | None 
 
 
 def _read(results: Path) -> "pd.DataFrame":
-    """Return the rows of all runs of a results folder, those without a record included."""
+    """Return the rows of all runs of a results folder, including those without a record."""
     from hpcai.campaign.efficiency import as_table, efficiency_table, unfinished_row
     from hpcai.records.run import RECORD
 
@@ -64,7 +64,7 @@ def _read(results: Path) -> "pd.DataFrame":
 
 
 def _run_folders(results: Path) -> list[Path]:
-    """Return the folders of runs; of a weak-scaling group those of its instances."""
+    """Return the folders of runs; for a weak-scaling group, those of its instances."""
     from hpcai.campaign.run_folders import present_folders
     from hpcai.measure.publish import INSTANCE
 

@@ -1,4 +1,4 @@
-"""The efficiency of a campaign for a terminal: sums by benchmark, then the runs with the lowest use."""
+"""Format a campaign's efficiency for a terminal: sums by benchmark, then the runs with the lowest use."""
 
 import math
 from textwrap import fill
@@ -23,14 +23,14 @@ LEGEND = (
 
 
 def say_efficiency(table: pd.DataFrame, jobs: pd.DataFrame | None = None) -> str:
-    """Return the sums by benchmark and for the campaign, the runs that used least of their cores, and other jobs.
+    """Return the sums by benchmark and for the campaign, the runs that used their cores least, and other jobs.
 
     Parameters
     ----------
     table
         :func:`hpcai.campaign.efficiency.efficiency_table`.
     jobs
-        Jobs of sacct that are no runs of the table; None where accounting was not asked.
+        Jobs of sacct that are not runs of the table; None if accounting was not asked.
     """
     stage = table["kind"].map(lambda kind: {"timed": "", "weak": " weak"}.get(kind, " profiled"))
     groups = [(str(name), part) for name, part in table.groupby(table["benchmark"] + stage, sort=True)]

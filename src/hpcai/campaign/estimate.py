@@ -31,21 +31,21 @@ RUN_FILES = (
         "ranks.json", "record.json", "resources.parquet", "steps.csv", "supervisor.json", "training.json",
     )),
 )  # fmt: skip
-"""All files of a finished run, whatever its number of ranks."""
+"""All files of a finished run, for any number of ranks."""
 PROFILE_FILES = ("capture.json", "raw/instrument.json")
-"""What a profiled run has besides; its tool leaves at least one file more."""
+"""Additional files of a profiled run; its tool writes at least one more."""
 INSTANCE_FILES = ("raw/instance.json",)
-"""What an instance of a weak-scaling group has besides."""
+"""Additional files of a weak-scaling instance."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where a campaign's files lie.
+    """Locations of a campaign's files.
 
     Attributes
     ----------
     data, results
-        Folders on the shared file system; they need not be there yet.
+        Folders on the shared file system; they need not exist yet.
     datasets_tsv
         Table of the archives that can be downloaded.
     """
@@ -57,9 +57,9 @@ class Places:
 
 @dataclass(frozen=True)
 class StageEstimate:
-    """The jobs of one stage that are still to do.
+    """The remaining jobs of one stage.
 
-    What is expected is a sum over the ``known`` jobs, whose like was measured, in ``equal_runs`` runs.
+    Expected values are sums over the ``known`` jobs with ``equal_runs`` equal runs measured before.
     """
 
     stage: str
@@ -75,7 +75,7 @@ class StageEstimate:
 
 @dataclass(frozen=True)
 class WallTime:
-    """Wall time of all jobs that train, at one width."""
+    """Wall time of all training jobs, for one width."""
 
     width: int
     limit_s: Amount
@@ -117,11 +117,11 @@ def estimate_campaign(campaign: Campaign, places: Places, like: Sequence[Path], 
     campaign
         The checked study.
     places
-        Where its files lie.
+        Locations of its files.
     like
-        Results folders with runs that may be equal to planned ones; the campaign's own is looked at as well.
+        Results folders with runs that may equal planned ones; the campaign's own is always included.
     width
-        Most jobs at the same time; None: only one after another.
+        Largest number of concurrent jobs; None for one after another only.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _node_hours(jobs: Sequence[Jobs], times_s: Sequence[float | None], method: M
 
 
 def _wall_time(jobs: Sequence[Jobs], width: int, nodes: int) -> WallTime:
-    """Return how long the jobs take that train; those whose like was not measured are left out of what is expected."""
+    """Return the duration of the training jobs; expected values omit jobs without an equal measured one."""
     limits = [(one.limit_s, one.nodes) for one in jobs if one.limit_s for _ in range(one.left)]
     taken = [(one.taken.wall_s, one.nodes) for one in jobs if one.taken for _ in range(one.left)]
     left = sum(one.left for one in jobs)
@@ -203,7 +203,7 @@ def _wall_time(jobs: Sequence[Jobs], width: int, nodes: int) -> WallTime:
 
 
 def _scratch(campaign: Campaign, datasets: Mapping[str, DatasetEstimate]) -> Iterable[tuple[str, Amount]]:
-    """Yield what each benchmark that stages needs on its fullest node."""
+    """Yield the needs of each benchmark that stages data, on its fullest node."""
     for name, benchmark in campaign.benchmarks.items():
         if benchmark.staging.place != "node_local":
             continue
@@ -216,7 +216,7 @@ def _scratch(campaign: Campaign, datasets: Mapping[str, DatasetEstimate]) -> Ite
 
 
 def _largest_share(campaign: Campaign, name: str, benchmark: Benchmark) -> tuple[float, str]:
-    """Return how often the content lies on the fullest node, and why."""
+    """Return the number of copies of the content on the fullest node, with the reason."""
     split = benchmark.staging.partition == "split"
     shares = [(1 / row.nodes if split else 1.0, row.scale) for row in campaign.rows if row.benchmark == name]
     for row in campaign.weak_rows:
@@ -229,7 +229,7 @@ def _largest_share(campaign: Campaign, name: str, benchmark: Benchmark) -> tuple
 
 
 def _results_bytes(training: Sequence[Jobs]) -> Amount:
-    """Return what the run folders will hold, if equal runs are there to be measured."""
+    """Return the size of the run folders, if equal runs are available for comparison."""
     left = [one for one in training if one.left]
     known = [one for one in left if one.taken]
     if left and not known:
@@ -240,7 +240,7 @@ def _results_bytes(training: Sequence[Jobs]) -> Amount:
 
 
 def _files(jobs: Sequence[Jobs], datasets: Sequence[DatasetEstimate]) -> Iterable[FileCount]:
-    """Yield how many files the jobs that are left create; for datasets that are there nothing is created."""
+    """Yield the number of files that the remaining jobs create; existing datasets create none."""
     yield FileCount("samples", _sum([one.sample_files for one in datasets if not one.ready]))
     yield FileCount("shards", _sum([one.shard_files for one in datasets if not one.packed]))
     for stage, own in (("timed runs", ()), ("profiles", PROFILE_FILES), ("weak groups", INSTANCE_FILES)):
@@ -249,7 +249,7 @@ def _files(jobs: Sequence[Jobs], datasets: Sequence[DatasetEstimate]) -> Iterabl
         each = len(RUN_FILES) + len(own) + (stage == "profiles")
         words = f"{each} for each run" + (" at least" if stage == "profiles" else "")
         yield FileCount(stage, Amount(folders * each + groups, "modelled", words))
-    # One log and one note of Snakemake's for each job; a plan is its own job.
+    # Snakemake writes one log and one note per job; a plan is its own job.
     plans = sum(one.left * one.parts for one in jobs if one.limit_s)
     noted = sum(one.left for one in jobs) + plans
     yield FileCount("logs", Amount(noted, "modelled", "one for each job; Slurm logs are removed after success"))
@@ -267,7 +267,7 @@ def _sum(amounts: Sequence[Amount]) -> Amount:
 
 
 def _free(folder: Path) -> Amount:
-    """Return the free space where a folder is or will be."""
+    """Return the free space at the location of an existing or future folder."""
     place = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.is_dir())
     return Amount(shutil.disk_usage(place).free, "measured", "file system of data/ as seen from here, without quotas")
 

@@ -1,4 +1,4 @@
-"""Size of a dataset, from its manifests or, before these exist, from the settings of its samples."""
+"""Size of a dataset, from its manifests or, before they exist, from the settings of its samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from hpcai.data.registry import data_module
 
 Method = Literal["measured", "modelled", "upper bound", "declared", "not known"]
 MEMBER_BYTES = 1024
-"""A member of a tar archive: a header of 512 bytes, and at most 511 that fill its last block."""
+"""A member of a tar archive: a header of 512 bytes, and at most 511 bytes of padding."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """A number, how it was found, and where; the value is None only where the method is "not known"."""
+    """A number with its method and source; the value is None only for the method "not known"."""
 
     value: float | None
     method: Method
@@ -29,24 +29,24 @@ class Amount:
 
 @dataclass(frozen=True)
 class DatasetEstimate:
-    """One dataset on the shared file system, and what training makes of it on a node.
+    """One dataset on the shared file system, and its packed and staged forms.
 
     Attributes
     ----------
     name
         Folder below data/.
     ready, packed
-        Whether samples and shards are there.
+        Whether samples and shards exist.
     sample_bytes, sample_files
         The samples in their container.
     archive_bytes
-        Downloaded archives, which stay beside them.
+        Downloaded archives, which are kept with the samples.
     shard_bytes, shard_files
         The packed dataset.
     content_bytes
-        What a node holds that stages all of it.
+        Bytes on a node that stages the whole dataset.
     pack_s
-        Time that packing took.
+        Time of packing.
     """
 
     name: str
@@ -74,14 +74,14 @@ def estimate_dataset(benchmark: Benchmark, folder: Path, archives: Mapping[str, 
     benchmark
         A benchmark that trains on it.
     folder
-        Of the dataset: ``data/NAME``.
+        Folder of the dataset, ``data/NAME``.
     archives
         Rows of datasets.tsv.
 
     Raises
     ------
     DatasetError
-        If a manifest that is there is damaged.
+        If an existing manifest is damaged.
     """
     data = benchmark.data
     manifest, pack = _read(data, folder)
@@ -104,7 +104,7 @@ def estimate_dataset(benchmark: Benchmark, folder: Path, archives: Mapping[str, 
 
 
 def _read(data: DataSettings, folder: Path) -> tuple[Manifest | None, PackManifest | None]:
-    """Read the manifests, if they are of the samples that the settings ask for."""
+    """Read the manifests, if they match the samples of the settings."""
     path, packed = folder / "manifest.json", folder / "packed" / "packed.json"
     if not path.exists():
         return None, None
@@ -130,7 +130,7 @@ def _sample_bytes(module: DataModule[Any], manifest: Manifest | None) -> Amount:
 
 
 def _content(module: DataModule[Any], pack: PackManifest | None) -> Amount:
-    """Return the TFRecord files that are staged."""
+    """Return the TFRecord files to be staged."""
     if pack is not None:
         return Amount(pack.content_bytes, "measured", "packed.json")
     each = module.sample_sizes().record_bytes
@@ -158,7 +158,7 @@ def _shards(
 
 
 def _files(module: DataModule[Any], manifest: Manifest | None) -> Amount:
-    """Return the number of files of a dataset: samples, manifest, archives, and what lies beside the samples."""
+    """Return the number of files of a dataset: samples, manifest, archives, and other files with the samples."""
     data = module.settings
     if data.source == "existing":
         return Amount(1, "declared", "manifest.json alone")

@@ -21,7 +21,7 @@ from hpcai.records.weak import GROUP
 
 @dataclass(frozen=True)
 class Taken:
-    """Cost of equal earlier jobs: medians, and their number."""
+    """Cost of equal earlier jobs: medians, and the number of jobs."""
 
     wall_s: float
     files: int
@@ -38,17 +38,17 @@ class Jobs:
     stage
         Such as "timed runs".
     what
-        The point, or what is measured.
+        The point, or the subject of the measurement.
     count, done
-        Jobs in all, and those whose result is there.
+        Number of jobs, and of those with a result.
     nodes
-        Of each.
+        Nodes of each job.
     limit_s
-        The longest that a run may take; None: no limit is declared.
+        Longest run allowed; None without a declared limit.
     taken
-        What equal ones took; None: nothing equal was measured.
+        Cost of equal jobs; None if none was measured.
     parts
-        Run folders of each: the instances of a group, otherwise one.
+        Run folders per job: the instances of a group, otherwise one.
     """
 
     stage: str
@@ -62,19 +62,19 @@ class Jobs:
 
     @property
     def left(self) -> int:
-        """Jobs that are still to do."""
+        """Remaining jobs."""
         return self.count - self.done
 
 
 def training_jobs(campaign: Campaign, results: Path, before: Mapping[str, Taken]) -> list[Jobs]:
-    """Return the jobs that train: timed runs, profiles and weak-scaling groups.
+    """Return the training jobs: timed runs, profiles and weak-scaling groups.
 
     Parameters
     ----------
     campaign
         The checked study.
     results
-        Its results folder, which need not be there.
+        Its results folder, which need not exist.
     before
         :func:`read_experience` of results folders.
     """
@@ -98,7 +98,7 @@ def training_jobs(campaign: Campaign, results: Path, before: Mapping[str, Taken]
 
 
 def other_jobs(campaign: Campaign, data: Path, results: Path) -> list[Jobs]:
-    """Return the jobs without a limit in the study: data, packing, what characterises the machine, and predictions."""
+    """Return the jobs without a limit in the study: data, packing, machine characterisation, and predictions."""
     jobs = []
     for name, benchmark in campaign.datasets.items():
         jobs.append(_other("data", name, (data / name / "manifest.json").exists()))
@@ -112,9 +112,9 @@ def other_jobs(campaign: Campaign, data: Path, results: Path) -> list[Jobs]:
 
 
 def read_experience(folders: Iterable[Path]) -> dict[str, Taken]:
-    """Return what finished runs of results folders took, by what was measured (:func:`key_of`).
+    """Return the cost of finished runs in results folders, by measurement (:func:`key_of`).
 
-    Records that cannot be read tell nothing.
+    Unreadable records are ignored.
     """
     found: dict[str, list[tuple[float, int, int]]] = defaultdict(list)
     for results in folders:
@@ -125,19 +125,19 @@ def read_experience(folders: Iterable[Path]) -> dict[str, Taken]:
 
 
 def key_of(plan: RunPlan) -> str:
-    """Return what equal measurements share: the plan without its seed and its number."""
+    """Return the key shared by equal measurements: the plan without its seed and number."""
     return plan.model_copy(update={"seed": None, "repetition": 1}).digest
 
 
 def schedule_s(jobs: Sequence[tuple[float, int]], width: int, nodes: int) -> float:
-    """Return when the last of some jobs ends if they start in their order as soon as there is room.
+    """Return the end of the last job if jobs start in order as soon as there is room.
 
     Parameters
     ----------
     jobs
         Duration [s] and nodes of each.
     width
-        Most jobs at the same time.
+        Largest number of concurrent jobs.
     nodes
         Nodes of the machine.
     """
@@ -181,7 +181,7 @@ def _other(stage: str, what: str, done: bool, nodes: int = 1) -> Jobs:
 
 
 def _taken_by(folder: Path) -> Iterator[tuple[str, tuple[float, int, int]]]:
-    """Yield what the measurement in a folder took, if all of it finished."""
+    """Yield the cost of the measurement in a folder, if it finished completely."""
     instances = sorted(path for path in folder.iterdir() if INSTANCE.fullmatch(path.name))
     records = [record for one in instances or [folder] if (record := _finished(one / RECORD))]
     if not records or len(records) < len(instances):

@@ -1,4 +1,4 @@
-"""The estimate of a campaign for a terminal, at most 100 columns wide."""
+"""Format the estimate of a campaign for a terminal, at most 100 columns wide."""
 
 from collections.abc import Callable
 from textwrap import fill
@@ -17,7 +17,7 @@ LEGEND = "~ modelled, ≤ upper bound, no mark: measured or declared. `--json` h
 
 
 def say_estimate(estimate: Estimate) -> str:
-    """Return tables of jobs, wall time, storage and files, and what to look at."""
+    """Return tables of jobs, wall time, storage and files, and warnings."""
     parts = [
         f"study {estimate.study} on {estimate.machine}: {say_count(estimate.nodes, 'node')} of "
         f"{say_count(estimate.cores_per_node, 'core')}; node-hours, times and files cover the remaining work",
@@ -92,7 +92,7 @@ def _wrap(text: str) -> str:
 
 
 def _unknown_sizes(estimate: Estimate) -> list[str]:
-    """Return in one line why sizes are not known, each reason once."""
+    """Return in one line why sizes are unknown, each reason once."""
     amounts = [amount for one in estimate.datasets for amount in (one.sample_bytes, one.archive_bytes)]
     reasons = dict.fromkeys(amount.source for amount in amounts if amount.value is None)
     return [_wrap(f"{NOT_KNOWN}: {'; '.join(reasons)}")] if reasons else []

@@ -1,4 +1,4 @@
-"""Failed jobs of a workflow and the reasons, from its journal, their logs and Slurm's messages."""
+"""Failed jobs of a workflow and their reasons, from its journal, logs and Slurm's messages."""
 
 import json
 import re
@@ -17,29 +17,29 @@ LOST = Message("failures.lost", "{runs} failed: {reason}")
 FILE = Path("logs/failures.jsonl")
 """Below the workflow's working folder: one JSON line per failed job (workflow/rules/journal.smk)."""
 OUTCOMES_RULE = "require_results"
-"""The rule that fails because of points without a result: the runs themselves tell more."""
+"""The rule that fails because of points without a result: the runs themselves give more details."""
 LONGEST, NAMED = 500, 3
-"""So many characters of a reason and so many jobs that failed for it are told."""
+"""Largest number of characters of a reason, and of failed jobs named with it."""
 _SBATCH = re.compile(r"SLURM sbatch failed\. The error message was '(?P<words>.*?)'\.?\s*$", re.MULTILINE | re.DOTALL)
-"""How Snakemake's executor for Slurm tells what sbatch said."""
+"""How Snakemake's executor for Slurm quotes sbatch."""
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?:[A-Z]+ )?")
 _OWN_ERROR = re.compile(r"^(?:error: |hpcai\.core\.errors\.\w+: )")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A job that failed, and has not been made good since.
+    """A failed job that has not succeeded since.
 
     Attributes
     ----------
     name
-        What it makes: the folder of a measurement, otherwise its rule with what tells it from the others.
+        Its product: the folder of a measurement, otherwise its rule with its distinguishing values.
     folder
-        Folder of the measurement, below the results folder; blank if it makes none.
+        Folder of the measurement, below the results folder; blank for other jobs.
     reason
-        In the words of Slurm, of its log, or of Snakemake.
+        In the words of Slurm, its log, or Snakemake.
     log
-        Where to read more; blank: nowhere.
+        File with more details; blank if there is none.
     is_refused
         Whether Slurm rejected it, so that it never started.
     """
@@ -52,7 +52,7 @@ class Failure:
 
 
 def failures_of(working_folder: Path) -> tuple[Failure, ...]:
-    """Return the jobs that failed since the workflow was last started, whose outputs are still missing."""
+    """Return the jobs that failed since the last start of the workflow and whose outputs are still missing."""
     last = {failed.outputs: (failed, message) for failed, message in _read(working_folder / FILE)}
     return tuple(
         _failure(failed, message, working_folder)
@@ -62,7 +62,7 @@ def failures_of(working_folder: Path) -> tuple[Failure, ...]:
 
 
 def _read(path: Path) -> Iterator[tuple[Job, str]]:
-    """Yield what is written down, with Snakemake's message; a line that a full disk has cut is left out."""
+    """Yield the recorded failures with Snakemake's message; lines cut off by a full disk are skipped."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError:
@@ -94,7 +94,7 @@ def _failure(failed: Job, message: str, working: Path) -> Failure:
 
 
 def last_words(log: Path) -> str:
-    """Return the last words of a log: our own error whole, otherwise its last line; blank if it has none."""
+    """Return the end of a log: our own error in full, otherwise its last line; blank if it is empty."""
     try:
         lines = [line.rstrip() for line in tail_of(log).splitlines() if line.strip()]
     except OSError:
@@ -105,7 +105,7 @@ def last_words(log: Path) -> str:
 
 
 def say_failures(failures: Sequence[Failure]) -> list[tuple[str, Failure]]:
-    """Return, for each reason, which jobs failed for it and why in one line, and the first of them."""
+    """Return, for each reason, one line with the jobs that failed and why, and the first of them."""
     by_reason: dict[str, list[Failure]] = {}
     for failure in failures:
         by_reason.setdefault(failure.reason, []).append(failure)
@@ -118,7 +118,7 @@ def _names(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class LostPoint:
-    """A point of the study all of whose runs failed: how many, and why the last one did."""
+    """A point of the study whose runs all failed: their number, and the reason of the last failure."""
 
     name: str
     runs: int

@@ -1,4 +1,4 @@
-"""What this node lacks to train on NVIDIA accelerators, and the command that brings it; nothing is imported or run."""
+"""Find what this node lacks to train on NVIDIA accelerators, with the command to get it; imports and runs nothing."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from hpcai.launchers.declaration import Launcher
 from hpcai.launchers.registry import LAUNCHERS
 
 LEAST_DRIVER = {11: 450, 12: 525, 13: 580}
-"""Of each CUDA runtime, the oldest driver branch (NVIDIA, CUDA Compatibility, Minor Version Compatibility, table 1)."""
+"""Oldest driver branch for each CUDA runtime (NVIDIA, CUDA Compatibility, Minor Version Compatibility, table 1)."""
 RUNTIMES = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11")
 NCCL_WHEELS = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
 JAX_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
@@ -49,18 +49,18 @@ GET_STEPS = Message(
 
 @dataclass(frozen=True)
 class Part:
-    """One thing that training on accelerators may need.
+    """One prerequisite of training on accelerators.
 
     Attributes
     ----------
     name
-        What it is.
+        Name of the prerequisite.
     state
-        Whether it is there.
+        Whether it is available.
     found, needed
         What was found and what is expected, in words.
     remedy
-        The command that brings it; blank where nothing is missing.
+        The command that installs it; blank if nothing is missing.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a study asks for: its engines, how many nodes its largest run has, and whether ranks run in an image."""
+    """Requirements of a study: its engines, the nodes of its largest run, and whether ranks run in an image."""
 
     engines: frozenset[str] = frozenset({"tensorflow"})
     nodes: int = 1
@@ -80,7 +80,7 @@ class Wanted:
 
     @classmethod
     def of(cls, campaign: Campaign | None) -> "Wanted":
-        """Return what a study wants; without one the engine that needs least, on one node."""
+        """Return the requirements of a study; without one, the engine with the fewest needs, on one node."""
         if campaign is None:
             return cls()
         rows = [*campaign.rows, *campaign.weak_rows]
@@ -93,14 +93,14 @@ class Wanted:
 
 
 def look_at_gpu_site(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> tuple[Part, ...]:
-    """Return what is there and what is missing, the driver first.
+    """Return the available and missing prerequisites, the driver first.
 
     Parameters
     ----------
     wanted
-        What the study asks for.
+        Requirements of the study.
     environment
-        Of this process.
+        Environment of this process.
     """
     packages = [_runtime(wanted), _nccl(), _horovod(wanted), _compiler(wanted, environment)]
     if wanted.in_image:
@@ -121,7 +121,7 @@ def _driver() -> Part:
 
 
 def _runtime(wanted: Wanted) -> Part:
-    """Return the framework with its CUDA libraries: JAX's plugin for `jax`, TensorFlow's wheels for all else."""
+    """Return the framework with its CUDA libraries: JAX's plugin for `jax`, TensorFlow's wheels for other engines."""
     name, needed = "CUDA for the engine", "TensorFlow's CUDA wheels"
     plugin = _first_version(JAX_PLUGINS)
     if wanted.engines == {"jax"}:
@@ -130,7 +130,7 @@ def _runtime(wanted: Wanted) -> Part:
             return Part(name, "found", plugin, needed)
         return Part(name, "missing", "JAX without it" if find_spec("jax") else "no JAX", needed, _wheels(needed))
     runtime = _first_version(RUNTIMES)
-    # A TensorFlow for processors has a name of its own.
+    # A CPU-only TensorFlow has a different package name.
     tensorflow = _first_version(("tensorflow",))
     if runtime and tensorflow and not ("jax" in wanted.engines and not plugin):
         return Part(name, "found", ", ".join(filter(None, (tensorflow, runtime, plugin))), needed)
@@ -166,7 +166,7 @@ def _compiler(wanted: Wanted, environment: Mapping[str, str]) -> Part:
     nvcc = shutil.which("nvcc") or next((str(path) for home in homes if (path := Path(home, "bin/nvcc")).exists()), "")
     gxx = shutil.which("g++") or ""
     found = ", ".join(filter(None, (gxx, nvcc))) or "neither"
-    # nvcc comes from wheels where the site has none; g++ does not.
+    # Wheels provide nvcc if the site has none, but not g++.
     if gxx:
         return Part("compiler", "found", found if nvcc else f"{gxx}; nvcc from the CUDA 13 wheels", needed)
     return Part("compiler", "missing", found, needed, GET_COMPILER(command=MAKE))
@@ -175,7 +175,7 @@ def _compiler(wanted: Wanted, environment: Mapping[str, str]) -> Part:
 def _launcher(wanted: Wanted) -> Part:
     started = [name for name, launcher in LAUNCHERS.items() if _can_start(launcher)]
     needed = f"ranks on {wanted.nodes} nodes" if wanted.nodes > 1 else "ranks on one node"
-    # Those that are modules of ours reach other nodes through a step of the batch system.
+    # Launchers that are modules of ours reach other nodes through a step of the batch system.
     if wanted.nodes > 1 and not any(_own_program(LAUNCHERS[name]) for name in started):
         return Part("launcher", "missing", ", ".join(started), needed, GET_STEPS(nodes=wanted.nodes))
     return Part("launcher", "found", ", ".join(started), needed)
@@ -215,7 +215,7 @@ def _runtime_version() -> tuple[int, int] | None:
 
 
 def _first_version(names: Iterable[str]) -> str:
-    """Return name and version of the first package that is installed; blank if none is."""
+    """Return name and version of the first installed package; blank if there is none."""
     for name in names:
         try:
             return f"{name} {metadata.version(name)}"

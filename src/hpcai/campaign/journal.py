@@ -1,4 +1,4 @@
-"""Reads the journal of one workflow start (`HPCAI_JOURNAL`): what happened to its jobs."""
+"""Read the journal of one workflow start (`HPCAI_JOURNAL`): the history of its jobs."""
 
 import json
 from collections import Counter
@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 TIMED = {"record.json", "group.json"}
 MEASURED = {*TIMED, "capture.json"}
-"""Outputs of jobs whose folder tells how far they are."""
+"""Outputs of jobs whose folder shows their progress."""
 
 
 @dataclass
 class Job:
-    """One job; of one that is tried again the last try."""
+    """One job; after retries, the last try."""
 
     rule: str
     stage: str
@@ -28,43 +28,43 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What it makes: the folder of a measurement, otherwise its rule with what tells it from the others."""
+        """Its product: the folder of a measurement, otherwise its rule with its distinguishing values."""
         if folder := self.folder:
             return str(folder.relative_to("results")) if folder.is_relative_to("results") else str(folder)
         return " ".join([self.rule, "/".join(self.wildcards.values())]).strip()
 
     @property
     def folder(self) -> Path | None:
-        """Folder of the measurement that it makes; None: it makes none."""
+        """Folder of its measurement; None for other jobs."""
         return next((Path(output).parent for output in self.outputs if Path(output).name in MEASURED), None)
 
     @property
     def is_timed(self) -> bool:
-        """Whether it makes a timed run, or a weak-scaling group."""
+        """Whether it makes a timed run or a weak-scaling group."""
         return any(Path(output).name in TIMED for output in self.outputs)
 
     def seconds(self, now_s: float) -> float:
-        """How long it took, or has taken by now [s]."""
+        """Its duration, so far if it is running [s]."""
         return max((self.ended_s if self.ended_s is not None else now_s) - self.started_s, 0.0)
 
 
 @dataclass
 class Journal:
-    """The jobs of one start, as far as they are written down; :meth:`read_on` reads what has been added."""
+    """The jobs of one start, as far as recorded; :meth:`read_on` reads additions."""
 
     path: Path
     jobs: dict[int, Job] = field(default_factory=dict)
     """By Snakemake's number, in the order of their start."""
     planned: Counter[str] = field(default_factory=Counter)
-    """Jobs that are to be done, by rule; without those that only name a target."""
+    """Planned jobs by rule, without those that only name a target."""
     stage_of: dict[str, str] = field(default_factory=dict)
     """Stage of each rule, in the order of the stages."""
     ending: bool = False
-    """Whether an end was asked for: what ends badly from now on was interrupted."""
+    """Whether an end was requested: jobs that fail afterwards were interrupted."""
     _read_bytes: int = 0
 
     def read_on(self) -> None:
-        """Take in whole lines that were added since the last call; nothing is read if there are none."""
+        """Read complete lines added since the last call; nothing is read if there are none."""
         try:
             if self.path.stat().st_size == self._read_bytes:
                 return
@@ -101,11 +101,11 @@ class Journal:
 
     @property
     def stages(self) -> list[str]:
-        """Stages that have jobs in this start, in their order."""
+        """Stages with jobs in this start, in order."""
         return list(dict.fromkeys(stage for rule, stage in self.stage_of.items() if self.planned[rule]))
 
     def planned_of(self, stage: str) -> int:
-        """How many jobs of a stage are to be done."""
+        """Return the number of planned jobs of a stage."""
         return sum(count for rule, count in self.planned.items() if self.stage_of[rule] == stage)
 
     def in_state(self, state: str) -> list[Job]:
@@ -113,13 +113,13 @@ class Journal:
         return [job for job in self.jobs.values() if job.state == state]
 
     def end_running(self, now_s: float) -> None:
-        """Take what is still running for ended: the workflow has ended, and did not say so of each."""
+        """Mark running jobs as ended: the workflow has ended without reporting each of them."""
         for job in self.in_state("running"):
             job.ended_s, job.state = now_s, self._bad_end
 
 
 def read_journals(paths: Iterable[Path]) -> list[Journal]:
-    """Read journals of earlier starts; one that is damaged is left out."""
+    """Read journals of earlier starts; damaged ones are skipped."""
     journals = []
     for path in paths:
         journal = Journal(path)

@@ -1,6 +1,6 @@
 """Library files that a script depends on: editing one of them reruns the script's rule, other edits do not.
 
-Snakemake notices edits of a script, but not of what the script imports.
+Snakemake notices edits of a script, but not of its imports.
 """
 
 import hashlib
@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = "hpcai"
-# Text instead of syntax trees, which take 50 times as long: an import anywhere in a file, also inside of a function, or
-# a module's name as a string, as registries and `python -m` have it; a star stands for any module, and what lies below
-# belongs to it. A name in a comment would only add a file.
+# Scan text instead of syntax trees, which take 50 times as long: imports anywhere in a file, including functions, and
+# module names as strings, as in registries and `python -m`. A star matches any module and everything below it. A name
+# in a comment would only add a file.
 _REFERENCE = re.compile(
     rf"^[ \t]*from ({_PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)"
     rf"|^[ \t]*import ({_PACKAGE}[\w.]*)"
@@ -44,7 +44,7 @@ def library_digest(script: Path, source: Path) -> str:
 
 
 def import_closure(script: Path, source: Path) -> frozenset[Path]:
-    """Return the library files that a script loads, by whatever way.
+    """Return all library files that a script may load.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def import_closure(script: Path, source: Path) -> frozenset[Path]:
     Returns
     -------
     frozenset of Path
-        Modules that are imported at the top or when they are needed, their packages, and the data files (such as the
-        suites' rules) in the folders of those modules.
+        Modules imported at the top or on demand, their packages, and the data files (such as the suites' rules) in the
+        folders of those modules.
     """
     inside = script.is_relative_to(source)
     found = set(_modules_on_the_way(_module_name(script, source), source)) if inside else set()
@@ -82,7 +82,7 @@ def _names_in(text: str) -> Iterator[str]:
 
 
 def _modules_on_the_way(name: str, source: Path) -> Iterator[Path]:
-    """Return the module of a dotted name and the packages above it; what names a function ends at its module."""
+    """Return the module of a dotted name and the packages above it; the name of a function resolves to its module."""
     if "*" in name:
         for found in _matching(name, source):
             yield from _modules_on_the_way(found, source)
@@ -95,7 +95,7 @@ def _modules_on_the_way(name: str, source: Path) -> Iterator[Path]:
 
 @cache
 def _matching(name: str, source: Path) -> tuple[str, ...]:
-    """Return the modules that a name with stars stands for, and all below them."""
+    """Return the modules matching a name with stars, and all below them."""
     wanted = re.compile(re.escape(name).replace(r"\*", r"\w+") + r"(\.|$)")
     return tuple(module for module in _modules(source) if wanted.match(module))
 

@@ -18,9 +18,9 @@ END_IT = Message("live.end_it", "{words}; instead of waiting, you can end leftov
 POLL_S = 5.0
 SAY_AGAIN_S = 60.0
 SHOWN = 3
-"""So many of the things that are waited for are named."""
+"""Number of awaited items named."""
 ASKED_AT_ONCE = 8
-"""Holders in Slurm jobs are asked for with one call of squeue each, which mostly waits."""
+"""Each holder in a Slurm job takes one call of squeue, which mostly waits."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,21 @@ class LiveRun:
 
     @property
     def words(self) -> str:
-        """What is under way, and who is at work on it."""
+        """Description of the run and its supervisor."""
         return f"{self.name} ({self.holder.words})"
 
 
 @dataclass(frozen=True)
 class AtWork:
-    """Something that is waited for."""
+    """Something to wait for."""
 
     words: str
     remedy: str = ""
-    """The command that ends it; blank: none that could be told."""
+    """The command that ends it; blank if unknown."""
 
 
 def live_runs(results: Path) -> list[LiveRun]:
-    """Return the measurements of a results folder that are under way; only those that are claimed are looked at."""
+    """Return the running measurements of a results folder; only claimed folders are checked."""
     claimed = [name for name in present_folders(results) if (results / name / CLAIM).exists()]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         holders = list(pool.map(lambda name: live_holder(results / name), claimed))
@@ -61,27 +61,27 @@ def wait_until_idle(
     longest_s: float | None = None,
     others: Callable[[], Sequence[AtWork]] = tuple,
 ) -> None:
-    """Wait until no run of a results folder is under way, and no Slurm job of its workflow is queued or running.
+    """Wait until no run of a results folder is active, and no Slurm job of its workflow is queued or running.
 
     Parameters
     ----------
     results
         Results folder.
     folder
-        The workflow's working folder, which its Slurm jobs were submitted from.
+        The workflow's working folder, from which its Slurm jobs were submitted.
     say
-        Is called with what is being waited for, and how to end it: at once, and once a minute.
+        Called with the reason for waiting and how to end it: at once, and once a minute.
     longest_s
-        Wait no longer than this [s]; None: as long as it takes.
+        Longest wait [s]; None for no limit.
     others
-        Returns what else is to be waited for.
+        Returns further items to wait for.
     """
     queue: tuple[QueuedJob, ...] = ()
 
     def look() -> list[AtWork]:
         nonlocal queue
         answer = queued_jobs(folder)
-        # That Slurm does not answer for once is not an end of its jobs.
+        # A missing answer from Slurm does not mean that its jobs have ended.
         queue = queue if answer is None else answer
         return [*_at_work(live_runs(results), queue), *others()]
 
@@ -100,16 +100,16 @@ def _at_work(live: Sequence[LiveRun], queue: Sequence[QueuedJob]) -> Iterator[At
 def wait_until_none(
     look: Callable[[], Sequence[AtWork]], say: Callable[[str], object], longest_s: float | None = None
 ) -> None:
-    """Look again and again until nothing is found any more.
+    """Check repeatedly until nothing is found any more.
 
     Parameters
     ----------
     look
-        Returns what is being waited for.
+        Returns the items to wait for.
     say
-        Is called with that, and how to end it: at once, and once a minute.
+        Called with these and how to end them: at once, and once a minute.
     longest_s
-        Wait no longer than this [s]; None: as long as it takes.
+        Longest wait [s]; None for no limit.
     """
     started = time.monotonic()
     said: float | None = None
@@ -125,7 +125,7 @@ def wait_until_none(
 
 def _say_waiting(found: Sequence[AtWork]) -> str:
     words = WAITS(count=len(found), what=_first([one.words for one in found]))
-    # All jobs of one start of the workflow are ended by one command.
+    # One command ends all jobs of one start of the workflow.
     remedies = list(dict.fromkeys(f"`{one.remedy}`" for one in found if one.remedy))
     return END_IT(words=words, remedies=_first(remedies)) if remedies else words
 

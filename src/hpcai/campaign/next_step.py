@@ -1,4 +1,4 @@
-"""The one command to run next, from what the doctor found."""
+"""The single command to run next, from the doctor's findings."""
 
 import shlex
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ MAKES = {
     "predict": {"data", "packed", "runs"},
     "all": {"data", "packed", "runs", "weak", "profiles"},
 }
-"""What that can be missing each stage of the workflow surely makes."""
+"""Products that each stage of the workflow always makes."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class NextStep:
     """What to do next."""
 
     command: str
-    """Blank: nothing, or nothing that one command could do."""
+    """Blank if there is nothing to do, or nothing that one command could do."""
     why: str
     choice: str = ""
-    """What can be done before; blank: nothing."""
+    """Optional step before it; blank if there is none."""
 
 
 def next_step(diagnosis: Diagnosis) -> NextStep:
-    """Return the one thing to do next."""
+    """Return the single next step."""
     around, results = diagnosis.around, diagnosis.knowledge.results
     if around.controller == "alive":
         return NextStep(shlex.join(["hpcai", "status", str(results), "--watch"]), AT_WORK())
@@ -80,7 +80,7 @@ def next_step(diagnosis: Diagnosis) -> NextStep:
 
 
 def _look_step(diagnosis: Diagnosis, controller: Controller) -> NextStep:
-    """Return how to see whether a workflow still runs that cannot be seen from here."""
+    """Return how to check whether a workflow that is not visible from here still runs."""
     job = controller.slurm_job
     if not job:
         return NextStep("", LOOK_THERE(host=controller.host))
@@ -126,12 +126,12 @@ def _start_command(diagnosis: Diagnosis) -> str:
     note, around = diagnosis.knowledge.note, diagnosis.around
     is_asked = bool({"--rerun-incomplete", "--ri"} & set(note.command if note else ()))
     command = _command(diagnosis, *(["--rerun-incomplete"] if around.incomplete and not is_asked else []))
-    # With all options: without its own study's, the workflow would read another one before it unlocks.
+    # With all options: without its own study's, the workflow would read another study before unlocking.
     return f"{_command(diagnosis, '--unlock')} && {command}" if around.locked else command
 
 
 def _command(diagnosis: Diagnosis, *options: str) -> str:
-    """Return the command of the last start with more options, without targets that are there: it would do nothing."""
+    """Return the command of the last start with more options, without targets that exist and need nothing."""
     if note := diagnosis.knowledge.note:
         return note.command_with(*options, targets=not _are_targets_there(diagnosis))
     return shlex.join(["snakemake", *options])
@@ -143,7 +143,7 @@ def _are_targets_there(diagnosis: Diagnosis) -> bool:
     missing = {one.folder.stage for one in diagnosis.missing}
     missing |= {"packed" if Path(file).name == "packed.json" else "data" for file in diagnosis.around.missing_data}
     targets = note.targets if note else ()
-    # What is not a file's name is that of a rule, which makes a part of the report.
+    # A target that is not a file name is a rule, which makes part of the report.
     to_make = (
         target
         for target in targets

@@ -20,11 +20,11 @@ NO_RESULT = Message(
 )
 
 NAMED = 10
-"""So many points are named with their reasons."""
+"""Number of points named with their reasons."""
 
 
 def write_outcomes(records: Sequence[str | Path], groups: Sequence[str | Path], file: Path) -> None:
-    """Write how many points of a study have a result, if all of them have.
+    """Write the number of points with a result, if all points of a study have one.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def write_outcomes(records: Sequence[str | Path], groups: Sequence[str | Path], 
     Raises
     ------
     NoResultError
-        If all runs of a point, or all instances of a group, failed; names them with their reasons.
+        If all runs of a point, or all instances of a group, failed; names the points with their reasons.
     RecordError
         If a record is damaged.
     """
@@ -62,7 +62,7 @@ def _lost_points(points: Mapping[str, Sequence[RunRecord]]) -> Iterable[LostPoin
 
 
 def say_lost(lost: Sequence[LostPoint], points: int) -> str:
-    """Return which points have no result, why, and what to do about it."""
+    """Describe the points without a result, the reasons, and the remedy."""
     whole = NO_POINT() if len(lost) == points else SOME_POINTS(lost=len(lost), points=points)
     more = [f"... and {len(lost) - NAMED} more"] if len(lost) > NAMED else []
     return "\n  ".join(

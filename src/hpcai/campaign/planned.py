@@ -21,28 +21,28 @@ class Knowledge:
     results: Path
     note: Note | None
     note_problem: str
-    """What is wrong with the note; blank if nothing is."""
+    """Defect of the note; blank if there is none."""
     planned: Planned | None
     source: str
-    """Where the plan comes from, in words."""
+    """Origin of the plan, in words."""
     campaign: Campaign | None = None
     """The checked study, if a study file was read."""
 
     @property
     def working_folder(self) -> Path:
-        """The folder that the workflow was started in."""
+        """The folder in which the workflow was started."""
         return (self.results / (self.note.working_folder if self.note else "..")).resolve()
 
 
 def know(results: Path, study: Path | None) -> Knowledge:
     """Return the plan of a results folder, as far as it is known.
 
-    A study file that is named comes first, then the note, then the default study beside which the command is started.
+    A named study file takes precedence, then the note, then the default study in the current folder.
 
     Raises
     ------
     ConfigError
-        If there is no results folder, or the study is not valid.
+        If there is no results folder, or the study is invalid.
     """
     note, problem = None, ""
     try:

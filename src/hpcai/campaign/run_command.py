@@ -1,4 +1,4 @@
-"""The command ``hpcai run``: Snakemake with a status screen, then the time per stage and the place of the report."""
+"""The command ``hpcai run``: Snakemake with a status screen, then the time per stage and the location of the report."""
 
 import os
 import shlex
@@ -28,13 +28,13 @@ from hpcai.launchers.registry import default_launcher
 LOGS = Path("logs/run")
 REPORT = Path("results/report.html")
 QUIET_S, BUSY_S, ENDING_S = 3.0, 1.0, 0.2
-"""How often the screen is drawn again: while a run is timed, otherwise, and after a signal."""
+"""Redraw interval of the screen: while a run is timed, otherwise, and after a signal."""
 ALWAYS = ["--rerun-incomplete"]
-"""Jobs that were interrupted leave files that Snakemake refuses without; a finished run is only published again."""
+"""Interrupted jobs leave files that Snakemake otherwise refuses; a finished run is only republished."""
 EARLIER = 5
-"""So many earlier starts tell how long jobs take."""
+"""Number of earlier starts used to estimate job durations."""
 TAIL = 30
-"""So many lines of the log are shown if Snakemake ends badly without that a job has failed."""
+"""Number of log lines shown if Snakemake fails without a failed job."""
 NO_HOROVOD = (
     "Horovod is not installed: engine {engine} where the run table names no engine, and launcher {launcher} where the "
     "profile names none (make env HOROVOD=yes brings Horovod)"
@@ -54,21 +54,21 @@ def run(words: list[str]) -> int:
     Raises
     ------
     ConfigError
-        If an option lacks its value, or a file of settings is none.
+        If an option lacks its value, or a settings file is not a regular file.
     MissingExtraError
-        If there is no Snakemake.
+        If Snakemake is not installed.
     """
     if words in (["-h"], ["--help"]):
         print(HELP)
         return 0
-    # Snakemake would wait for a FIFO, read a device for ever, and run the Python code of a template.
+    # Snakemake would block on a FIFO, read a device forever, and run the Python code of a template.
     refuse_loose_files(study_files(words))
     asked, words = words, without_horovod(words)
     if words != asked:
         print(NO_HOROVOD.format(engine=ENGINE_OF_WHEELS, launcher=default_launcher()), flush=True)
     if only_answers(words):
         return subprocess.run([snakemake_program(), *words], check=False).returncode
-    snakemake_program()  # what is missing is told before anything is written
+    snakemake_program()  # fail before anything is written
     start = Start(words)
     with start.child.listening():
         status = reported = start.make(calls_of(words))
@@ -82,13 +82,13 @@ def run(words: list[str]) -> int:
 
 
 def _with_options(words: Sequence[str]) -> list[str]:
-    # What follows -- is not an option.
+    # Words after -- are not options.
     place = words.index("--") if "--" in words else len(words)
     return [*words[:place], *ALWAYS, *words[place:]]
 
 
 class Start:
-    """One start of the workflow: one call of Snakemake, or several one after another."""
+    """One start of the workflow: one call of Snakemake, or several in sequence."""
 
     def __init__(self, words: list[str]) -> None:
         self.words, self.working = words, working_folder(words)
@@ -123,7 +123,7 @@ class Start:
             journal.read_on()
             if self.child.signals:
                 scene.note = "Stopping: waiting for running jobs. Press Ctrl-C again to stop at once."
-            with suppress(OSError):  # a reader or a terminal that has gone is no reason to end the runs
+            with suppress(OSError):  # a closed pipe or terminal must not end the runs
                 screen.show(scene)
             if self.child.signals:
                 return ENDING_S
@@ -143,12 +143,12 @@ class Start:
 
     @property
     def has_records(self) -> bool:
-        """Whether there is something to report, and the workflow has come so far that it was not refused."""
+        """Whether there is something to report, and the workflow was not refused at its start."""
         return bool(self.journals[0].jobs) and any((self.working / "results/runs").glob("*/*/*/r*/record.json"))
 
     @property
     def is_reported(self) -> bool:
-        """Whether all that failed is the last job, which says which points have no result: the report is there."""
+        """Whether only the last job failed, which lists points without a result: the report exists."""
         failed = self._failed()
         return bool(failed) and all(job.rule == OUTCOMES_RULE for job in failed)
 
@@ -156,7 +156,7 @@ class Start:
         return [job for journal in self.journals for job in journal.in_state("failed")]
 
     def say_end(self, status: int, *, is_reported: bool) -> None:
-        """Print the time per stage, the next command, and the places of log and report."""
+        """Print the time per stage, the next command, and the locations of log and report."""
         jobs = [job for journal in self.journals for job in journal.jobs.values()]
         lines: list[str] = []
         if status and not self.child.signals and not any(job.state == "failed" for job in jobs):

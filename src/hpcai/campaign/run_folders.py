@@ -1,4 +1,4 @@
-"""Folders of the planned and the existing measurements of a results folder."""
+"""Folders of the planned and existing measurements of a results folder."""
 
 import os
 import re
@@ -11,9 +11,9 @@ from hpcai.measure.publish import DISCARDED, REPETITION
 
 SCALE = re.compile(r"n\d+x\d+")
 NAMED = {"runs": "timed runs", "profiles": "profiles", "weak": "weak groups"}
-"""Folders below a results folder that hold measurements, and what they are called."""
+"""Subfolders of a results folder that hold measurements, and their display names."""
 DEPTHS = {"runs": 4, "profiles": 5, "weak": 3}
-"""How deep below these the folder lies that one supervisor claims."""
+"""Depth below these of the folder claimed by one supervisor."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class RunFolder:
     name: str
     """Relative to the results folder."""
     instances: int | None = None
-    """Of a weak-scaling group that is planned."""
+    """Number of instances of a planned weak-scaling group."""
     run_limit_s: float | None = None
 
     @property
@@ -39,7 +39,7 @@ class RunFolder:
 
     @property
     def point(self) -> str:
-        """What is the same for all repetitions."""
+        """The part of the name shared by all repetitions."""
         return self.name if self.stage == "weak" else self.name.rpartition("/")[0]
 
 
@@ -54,7 +54,7 @@ def planned_folders(results: Path, points: Iterable[PlannedPoint]) -> dict[str, 
 
 
 def present_folders(results: Path) -> list[str]:
-    """Return the names of all measurements that are there, without those that were set aside."""
+    """Return the names of all existing measurements, without those set aside."""
     return [
         name
         for stage, depth in DEPTHS.items()
@@ -64,7 +64,7 @@ def present_folders(results: Path) -> list[str]:
 
 
 def discarded_folders(results: Path) -> list[str]:
-    """Return the names of all measurements that were set aside by ``hpcai discard``."""
+    """Return the names of all measurements set aside by ``hpcai discard``."""
     return [
         name
         for stage, depth in DEPTHS.items()

@@ -1,4 +1,4 @@
-"""The Snakemake arguments that ``hpcai run`` interprets (which study, and where); all others are passed on."""
+"""The Snakemake arguments that ``hpcai run`` interprets (study and folder); all others are passed on."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ ANSWERS = {
     *["--list-target-rules", "--lt", "--list-changes", "--lc", "--unlock", "--report", "--touch", "-t"],
     *["--containerize", "--cleanup-metadata", "--cm", "--archive", "--delete-all-output"],
 }
-"""Options with which Snakemake starts no job: its output is what was asked for."""
+"""Options with which Snakemake only answers: it starts no job, and its output is the result."""
 
 
 USUAL_STUDY = "config/study.yaml"
 ENGINE_OF_WHEELS = "tensorflow"
-"""Needs neither a compiler nor MPI."""
+"""Requires neither a compiler nor MPI."""
 
 
 def only_answers(words: Sequence[str]) -> bool:
@@ -28,7 +28,7 @@ def only_answers(words: Sequence[str]) -> bool:
 
 
 def calls_of(words: list[str]) -> list[list[str]]:
-    """Return the calls of Snakemake; predictions are measured first, then everything is put into the report."""
+    """Return the calls of Snakemake; predictions are measured first, then everything goes into the report."""
     return [words, words[1:]] if words[:1] == ["predict"] else [words]
 
 
@@ -38,12 +38,12 @@ def working_folder(words: Sequence[str]) -> Path:
 
 
 def study_files(words: Sequence[str]) -> list[str]:
-    """Return the files of settings that Snakemake is to read."""
+    """Return the settings files that Snakemake reads."""
     return _read(words).configfile or []
 
 
 def report_words(words: Sequence[str]) -> list[str]:
-    """Return the arguments that make the report of what is there, of the same study, and measure nothing."""
+    """Return the arguments that build the report of existing results of the same study without measuring."""
     read = _read(words)
     kept = ["report"]
     for option in ("snakefile", "directory", "cores", "profile", "workflow_profile"):
@@ -56,9 +56,9 @@ def report_words(words: Sequence[str]) -> list[str]:
 
 
 def without_horovod(words: list[str]) -> list[str]:
-    """Return the arguments with the engine `tensorflow` for rows that name none, where there is no Horovod.
+    """Return the arguments with engine `tensorflow` for rows without an engine, if Horovod is missing.
 
-    The same arguments where they, or the study, name an engine, start no run, or have ranks in an image.
+    Arguments are unchanged if they or the study name an engine, start no run, or use an image.
     """
     given = {key: value for key, _, value in (one.partition("=") for one in _read(words).config or [])}
     if find_spec("horovod") is not None or "engine" in given or given.get("measure", "").lower() == "false":
@@ -70,20 +70,20 @@ def without_horovod(words: list[str]) -> list[str]:
 
 
 def _has_engine_or_image(file: Path, given: Mapping[str, str]) -> bool:
-    """Whether a study names an engine, or a machine with an image, which brings its own Horovod."""
+    """Return whether a study names an engine, or a machine with an image, which has its own Horovod."""
     try:
         study = {**read_settings(file), **given}
         if study.get("engine"):
             return True
         folder = Path(str(study.get("config_dir") or file.parent))
         software = read_settings(folder / "machines" / f"{study.get('machine')}.yaml").get("software")
-    except ConfigError:  # the workflow says what is wrong with it
+    except ConfigError:  # the workflow reports what is wrong with it
         return False
     return isinstance(software, dict) and bool(software.get("container"))
 
 
 def _with_setting(words: list[str], setting: str) -> list[str]:
-    """Return the arguments with one more setting; Snakemake takes the last `--config` alone."""
+    """Return the arguments with one more setting; Snakemake only uses the last `--config`."""
     for place, word in enumerate(words):
         option, _, value = word.partition("=")
         if option in ("-C", "--config"):

@@ -1,4 +1,4 @@
-"""Progress of a run; imports nothing heavy, because it is called while runs are timed."""
+"""Progress of a run; imports nothing heavy, because it is used while runs are timed."""
 
 import calendar
 import json
@@ -14,29 +14,29 @@ from hpcai.measure.publish import ATTEMPTS
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is that is under way; None: it has not told yet."""
+    """Progress of a running measurement; None where it has not reported yet."""
 
     started: bool
-    """Whether its launcher has started; before that it prepares, or waits for its turn on the node."""
+    """Whether its launcher has started; before, it prepares or waits for its turn on the node."""
     elapsed_s: float | None = None
-    """Since its attempt was opened, by the wall clock."""
+    """Time since its attempt was opened, by the wall clock."""
     limit_s: float | None = None
     epoch: int | None = None
     quality: float | None = None
     target: float | None = None
     silent_s: float | None = None
-    """Since rank 0's last sign of life, by the time of its file."""
+    """Time since rank 0's last heartbeat, by the time of its file."""
 
 
 def progress_of(folder: Path) -> Progress:
-    """Return how far the run, or the slowest instance of the group, in a folder is."""
+    """Return the progress of the run, or of the slowest instance of the group, in a folder."""
     attempts = [newest for newest in (newest_attempt(own) for own in (folder, *sorted(folder.glob("i*")))) if newest]
     found = [_progress(attempt) for attempt in attempts]
     return min(found, key=lambda one: (one.started, one.epoch or 0), default=Progress(started=False))
 
 
 def say_progress(progress: Progress) -> str:
-    """Return in words how far a run is."""
+    """Describe the progress of a run."""
     limit = f" of at most {say_duration(progress.limit_s)}" if progress.limit_s is not None else ""
     elapsed = f"{say_duration(progress.elapsed_s)}{limit}"
     if not progress.started:
@@ -50,7 +50,7 @@ def say_progress(progress: Progress) -> str:
 
 
 def newest_attempt(folder: Path) -> Path | None:
-    """Return the attempt that was opened last: their names begin with the time."""
+    """Return the most recent attempt: their names begin with the time."""
     return max((path for path in (folder / ATTEMPTS).glob("*") if path.is_dir()), default=None)
 
 
@@ -68,7 +68,7 @@ def _progress(attempt: Path) -> Progress:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a JSON file of a run under way; what is not there yet, or half written, is nothing."""
+    """Read a JSON file of a running measurement; a missing or incomplete file reads as empty."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -77,7 +77,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _last_epoch(path: Path) -> dict[str, Any]:
-    """Return the last epoch that is written whole."""
+    """Return the last complete epoch."""
     try:
         lines = path.read_text().split("\n")[:-1]
         found = json.loads(lines[-1]) if lines else {}

@@ -1,4 +1,4 @@
-"""Asks Slurm whether it would accept each kind of job of a study, before submission (sbatch --test-only)."""
+"""Ask Slurm before submission whether it would accept each kind of job of a study (sbatch --test-only)."""
 
 import json
 import os
@@ -32,21 +32,21 @@ WOULD_TAKE_ALL = Message("sbatch_trial.would_take_all", "Slurm would accept all 
 
 ANSWER_LIMIT_S = 60.0
 TAIL = 15
-"""So many lines of what Snakemake printed are shown if it fails."""
+"""Number of Snakemake's output lines shown if it fails."""
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")
-"""Where Snakemake looks for a workflow by itself."""
+"""Default locations of Snakemake's workflow."""
 _FILE = re.compile(r"(?:profile|config)(?:\.v(?P<version>\d+)\+)?\.yaml")
 
 
 def try_profile(campaign: Campaign, study: Path, profile: str) -> str:
-    """Ask Slurm for each kind of job that a study would submit through a profile; nothing is submitted.
+    """Ask Slurm about each kind of job that a study would submit through a profile; nothing is submitted.
 
     Parameters
     ----------
     campaign, study
         The checked study, and its file.
     profile
-        Of Snakemake: its name, or its folder or file.
+        Profile of Snakemake: its name, or its folder or file.
 
     Returns
     -------
@@ -56,8 +56,8 @@ def try_profile(campaign: Campaign, study: Path, profile: str) -> str:
     Raises
     ------
     ConfigError
-        If Slurm would reject a kind of job: with file, key, Slurm's words, and what to change. Also if there is no
-        such profile, no sbatch, or if Snakemake refuses the study.
+        If Slurm would reject a kind of job; names file, key, Slurm's message, and the change needed. Also if the
+        profile or sbatch does not exist, or Snakemake refuses the study.
     """
     file = find_profile(profile)
     settings = _read_profile(file)
@@ -73,7 +73,7 @@ def try_profile(campaign: Campaign, study: Path, profile: str) -> str:
 
 
 def find_profile(name: str) -> Path:
-    """Return the file of a profile, looked for as Snakemake does.
+    """Return the file of a profile, searched like Snakemake does.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def _read_profile(file: Path) -> dict[str, Any]:
 
 
 def _dry_run(campaign: Campaign, study: Path, profile: str) -> list[dict[str, Any]]:
-    """Return what Snakemake would do with the study, finished or not: the events of its journal."""
+    """Return what Snakemake would do with the study, finished or not, as events of its journal."""
     root = source_root()
     own = any(map(os.path.exists, SNAKEFILES))
     there = [] if own or root is None else ["--snakefile", str(root / "Snakefile")]
@@ -126,14 +126,14 @@ def _dry_run(campaign: Campaign, study: Path, profile: str) -> list[dict[str, An
 
 
 def _requests(events: Iterable[dict[str, Any]]) -> Iterator[Request]:
-    """Yield each kind of job that would be submitted: its request, and the rules that make it."""
+    """Yield each kind of job to submit: its request, and its rules."""
     here: set[str] = set()
     kinds: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for event in events:
         if event["event"] == "run_info":
             here = set(event["here"])
         elif event["event"] == "job_info" and event["rule"] not in here:
-            # The folder for temporary files is found where the job runs.
+            # The folder for temporary files is determined where the job runs.
             asked = {name: value for name, value in event["resources"].items() if name != "tmpdir"}
             kind = json.dumps([asked, event["threads"], asked.get(WHOLE_NODES) and event["rule"]], sort_keys=True)
             kinds.setdefault(kind, (event | {"resources": asked}, []))[1].append(event["rule"])
@@ -142,7 +142,7 @@ def _requests(events: Iterable[dict[str, Any]]) -> Iterator[Request]:
 
 
 def _refusal(request: Request, settings: dict[str, Any]) -> str:
-    """Return why Slurm would not take a job; blank if it would."""
+    """Return why Slurm would reject a job; blank if it would accept it."""
     command = ["sbatch", "--test-only", *sbatch_options(request, settings), "--wrap=true"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_LIMIT_S)
@@ -155,7 +155,7 @@ def _refusal(request: Request, settings: dict[str, Any]) -> str:
 
 
 def _lines(file: Path, settings: dict[str, Any], refusals: Iterable[tuple[Request, str]]) -> list[str]:
-    """Return a line for each thing that is to be changed, with all the jobs that Slurm refuses for it."""
+    """Return one line per necessary change, with all the jobs that Slurm rejects for it."""
     rules: dict[tuple[str, str], list[str]] = {}
     for request, words in refusals:
         rules.setdefault(_say(file, settings, request, words), []).extend(request.rules)
@@ -163,7 +163,7 @@ def _lines(file: Path, settings: dict[str, Any], refusals: Iterable[tuple[Reques
 
 
 def _say(file: Path, settings: dict[str, Any], request: Request, words: str) -> tuple[str, str]:
-    """Return where is set what Slurm refuses and what was found; and Slurm's words, and what to change."""
+    """Return the place of the rejected setting with its value; and Slurm's message with the change needed."""
     key = key_of(words)
     if not key:
         asked = " ".join(sbatch_options(request, settings))
@@ -175,7 +175,7 @@ def _say(file: Path, settings: dict[str, Any], request: Request, words: str) -> 
 
 
 def _place(file: Path, settings: dict[str, Any], request: Request, key: str) -> str:
-    """Return where a resource of a job is set."""
+    """Return the place where a resource of a job is set."""
     rule = request.rules[0]
     if key in _mapping(_mapping(settings.get("set-resources")).get(rule)):
         return f"{file}: set-resources.{rule}.{key}"
@@ -194,7 +194,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _partition_limit(request: Request) -> str:
-    """Return how long a job of the partition may be, in words; blank if Slurm does not tell."""
+    """Return the partition's time limit in words; blank if Slurm does not report it."""
     command = ["sinfo", "--noheader", "--format=%P %l"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_LIMIT_S)

@@ -1,4 +1,4 @@
-"""Status output while the workflow runs: a screen or, without a terminal, one line per run and stage."""
+"""Status output of a running workflow: a screen or, without a terminal, one line per run and stage."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ SHOWN_JOBS = 4
 
 @dataclass
 class Scene:
-    """What there is to show."""
+    """The content to show."""
 
     working: Path
     """The workflow's working folder."""
@@ -33,47 +33,47 @@ class Scene:
     started_s: float
     """Time of day [s]."""
     before: dict[str, float]
-    """Mean times of jobs in earlier starts, by rule [s]."""
+    """Mean job durations in earlier starts, by rule [s]."""
     note: str = ""
-    """What is going on beside the jobs, such as an end that was asked for."""
+    """Events besides the jobs, such as a requested end."""
 
 
 class Screen(Protocol):
-    """Shows a scene, again and again."""
+    """Shows a scene repeatedly."""
 
     def show(self, scene: Scene) -> None:
-        """Show it as it is now."""
+        """Show the current state."""
 
     def close(self, scene: Scene) -> None:
-        """Show it for the last time."""
+        """Show the final state."""
 
 
 def open_screen() -> Screen:
-    """Return the screen for the standard output: a terminal that can be drawn on, or anything else."""
+    """Return the screen for the standard output: a drawable terminal, or anything else."""
     console = Console()
     drawable = sys.stdout.isatty() and not console.is_dumb_terminal
     return LiveScreen(console) if drawable else PlainLines()
 
 
 class LiveScreen:
-    """One screen in a terminal that is drawn again in its place."""
+    """A screen in a terminal, redrawn in place."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False)
         self._live.start()
 
     def show(self, scene: Scene) -> None:
-        """Draw it."""
+        """Draw the current state."""
         self._live.update(draw(scene), refresh=True)
 
     def close(self, scene: Scene) -> None:
-        """Draw it for the last time, and leave the terminal as it was."""
+        """Draw the final state, and restore the terminal."""
         self.show(scene)
         self._live.stop()
 
 
 def draw(scene: Scene) -> RenderableType:
-    """Return the screen: stages, jobs under way, times, and where the log is."""
+    """Return the screen: stages, running jobs, times, and the location of the log."""
     parts: list[RenderableType] = [_stage_table(scene.journal)] if scene.journal.stages else []
     parts += [Text(line, no_wrap=True, overflow="ellipsis") for line in _under_way(scene)]
     parts += [Text(line, style="red") for line in _failures(scene.journal)]
@@ -145,14 +145,14 @@ class PlainLines:
         self._said: set[str] = set()
 
     def show(self, scene: Scene) -> None:
-        """Say what has come to its end since the last call."""
+        """Print what has finished since the last call."""
         for key, words in self._events(scene):
             if key not in self._said:
                 self._said.add(key)
                 print(f"{time.strftime('%H:%M:%S')} {words}", flush=True)
 
     def close(self, scene: Scene) -> None:
-        """Say the rest."""
+        """Print the rest."""
         self.show(scene)
 
     def _events(self, scene: Scene) -> Iterator[tuple[str, str]]:
@@ -171,7 +171,7 @@ class PlainLines:
 
 
 def outcome_of(working: Path, job: Job) -> str:
-    """Return the outcome in the record that a job has published, with what follows it; blank if there is none."""
+    """Return the outcome in the record that a job has published, with remarks; blank without a record."""
     try:
         record = json.loads((working / job.outputs[0]).read_bytes())
         return f"{record['outcome'].replace('_', ' ')}, "

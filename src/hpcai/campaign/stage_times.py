@@ -1,4 +1,4 @@
-"""Time per stage of one workflow start, and the remaining time estimated from the jobs done."""
+"""Time per stage of one workflow start, and the remaining time estimated from finished jobs."""
 
 import json
 import statistics
@@ -17,11 +17,11 @@ FILE = "stage_times.json"
 
 @dataclass(frozen=True)
 class StageTime:
-    """What the jobs of one stage took."""
+    """Time of the jobs of one stage."""
 
     stage: str
     seconds: float
-    """Of all its jobs, added up [s]; jobs of analysis run side by side."""
+    """Sum over all its jobs [s]; analysis jobs run concurrently."""
     jobs: int
     failed: int
     interrupted: int
@@ -29,37 +29,37 @@ class StageTime:
 
 @dataclass(frozen=True)
 class StageTimes:
-    """What one start of the workflow took."""
+    """Times of one start of the workflow."""
 
     started_s: float
     """Time of day [s]."""
     total_s: float
-    """By the clock [s]."""
+    """Wall-clock time [s]."""
     without_job_s: float
-    """By the clock, while no job ran [s]: Snakemake's start, the graph of jobs, what lies between jobs."""
+    """Wall-clock time without a running job [s]: Snakemake's start, its job graph, gaps between jobs."""
     until_first_job_s: float | None
-    """Of that, before the first job [s]; None: there was none."""
+    """The part of it before the first job [s]; None if there was no job."""
     stages: tuple[StageTime, ...]
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """How long a start still takes, modelled from jobs that are done."""
+    """Remaining time of a start, modelled from finished jobs."""
 
     remaining_s: float
     unknown_jobs: int
-    """Jobs of rules of which none has been done yet; they are not in it."""
+    """Jobs of rules without a finished job; they are not included."""
 
 
 def stage_times(journals: Sequence[Journal], started_s: float, ended_s: float) -> StageTimes:
-    """Return where the time went.
+    """Return the distribution of the time.
 
     Parameters
     ----------
     journals
-        Of all calls of Snakemake that this start made, one after another.
+        Journals of all Snakemake calls of this start, in order.
     started_s, ended_s
-        Begin and end of all of it, time of day [s].
+        Begin and end of the start, time of day [s].
     """
     jobs = [job for journal in journals for job in journal.jobs.values()]
     by_stage: dict[str, list[Job]] = {stage: [] for journal in journals for stage in journal.stages}
@@ -83,12 +83,12 @@ def _stage_time(stage: str, jobs: Sequence[Job], now_s: float) -> StageTime:
 
 
 def write_stage_times(times: StageTimes, path: Path) -> None:
-    """Write them as JSON atomically."""
+    """Write the times as JSON atomically."""
     write_atomically(path, f"{json.dumps(asdict(times), indent=1)}\n".encode())
 
 
 def say_stage_times(times: StageTimes) -> list[str]:
-    """Return them as a few lines of text."""
+    """Return the times as a few lines of text."""
     lines = ["Time per stage (sum over its jobs):"]
     for one in times.stages:
         ends = ((one.failed, "failed"), (one.interrupted, "interrupted"))
@@ -110,14 +110,14 @@ def seconds_per_job(journals: Iterable[Journal]) -> dict[str, float]:
 
 
 def expect(journal: Journal, before: dict[str, float], now_s: float) -> Expectation:
-    """Return how long a start still takes: mean times of finished jobs stand for those that are left.
+    """Return the remaining time of a start, from the mean times of finished jobs.
 
     Parameters
     ----------
     journal
-        Of this start.
+        Journal of this start.
     before
-        Mean times of jobs in earlier starts, by rule [s]; used for rules of which none is done in this one.
+        Mean job times in earlier starts, by rule [s]; used for rules without a finished job in this one.
     now_s
         Time of day [s].
     """

@@ -32,7 +32,7 @@ UNCAPTURED = Message("states.uncaptured", "{reason}; {path} is missing: it will 
 LEFT_BEHIND = Message("states.left_behind", "left behind by {holder}")
 
 State = Literal["finished", "broken down", "under way", "interrupted", "adoptable", "damaged", "not started"]
-"""adoptable: measured and published, only the file that the workflow waits for is missing."""
+"""adoptable: measured and published, but the file awaited by the workflow is missing."""
 STATES: tuple[State, ...] = get_args(State)
 PUBLISHED: tuple[State, ...] = ("finished", "broken down", "adoptable")
 
@@ -44,38 +44,38 @@ class RunState:
     folder: RunFolder
     state: State
     outcome: str = ""
-    """Of what is finished or broken down; "not measured" for a profile without a tool."""
+    """Outcome of a finished or failed run; "not measured" for a profile without a tool."""
     reason: str = ""
     wall_s: float | None = None
     started_utc: str = ""
     attempt: str = ""
     live: LiveRun | None = None
     is_lost: bool = False
-    """Whether it has no result: it failed, and so did all instances of a group."""
+    """Whether it has no result: it, or every instance of its group, failed."""
     is_uncaptured: bool = False
-    """Whether it is a profile whose run is published, but not what was captured: the workflow calls it again."""
+    """Whether it is a profile whose run is published but whose capture is missing: the workflow repeats it."""
     damages: tuple[Damage, ...] = ()
     unsealed: int = 0
-    """Published records without a digest, of an earlier version: nobody can tell whether they were changed."""
+    """Published records without a digest, from an earlier version: changes cannot be detected."""
     leftovers: tuple[str, ...] = field(default=(), compare=False)
-    """Left behind by supervisors that are gone; the next start clears it up."""
+    """Left behind by vanished supervisors; the next start cleans them up."""
 
 
 def state_of(folder: RunFolder, live: LiveRun | None, *, check_files: bool = False) -> RunState:
-    """Return the state of one measurement; nothing is changed.
+    """Return the state of one measurement without changing anything.
 
     Parameters
     ----------
     folder
-        Where it lies, or will lie.
+        Its existing or future folder.
     live
-        Who is at work on it, if anyone.
+        The process at work on it, if any.
     check_files
-        Check the whole records, and the raw files against the sizes and digests in them.
+        Validate whole records, and raw files against the recorded sizes and digests.
     """
     if not folder.path.is_dir():
         return RunState(folder, "not started")
-    # Asked again: it may have started since, and would seem to have left no verdict.
+    # Check again: a run started meanwhile would seem to have left no verdict.
     if live is None and (holder := live_holder(folder.path)):
         live = LiveRun(folder.name, holder)
     if live is not None:
@@ -89,7 +89,7 @@ def state_of(folder: RunFolder, live: LiveRun | None, *, check_files: bool = Fal
 
 
 def _run_state(folder: RunFolder, path: Path, *, check_files: bool) -> RunState:
-    """Return the state of one run, which may be an instance of a group; its plan is looked at in every state."""
+    """Return the state of one run, possibly an instance of a group; its plan is checked in every state."""
     found, plan = _record_state(folder, path, check_files=check_files), find_plan_damage(path)
     if plan is None:
         return found
@@ -108,7 +108,7 @@ def _record_state(folder: RunFolder, path: Path, *, check_files: bool) -> RunSta
 
 
 def _unrecorded(folder: RunFolder, path: Path) -> RunState:
-    """Return the state of a run that is published, but without the record that the workflow waits for."""
+    """Return the state of a published run without the record that the workflow expects."""
     original = path / RAW / RECORD
     try:
         facts = read_facts(original)
@@ -116,7 +116,7 @@ def _unrecorded(folder: RunFolder, path: Path) -> RunState:
         return _damaged(folder, error, advise_discard(path))
     except FileNotFoundError:
         if not (path / RAW).is_dir():
-            # It was set aside just now.
+            # It was set aside during the check.
             raise
         missing = RecordError(NO_RECORD(published=path / RAW, record=original))
         return _damaged(folder, missing, advise_discard(path))
@@ -144,7 +144,7 @@ def _published(folder: RunFolder, path: Path, facts: RecordFacts, *, check_files
 
 
 def _profile_state(run: RunState) -> RunState:
-    """Return the state of a profile: that of its run, and whether the workflow knows what was captured."""
+    """Return the state of a profile: that of its run, and whether its capture is recorded."""
     path = run.folder.path / CAPTURE
     if not path.exists():
         return _uncaptured(run, path)
@@ -172,7 +172,7 @@ def _uncaptured(run: RunState, path: Path) -> RunState:
 
 
 def _group_state(folder: RunFolder, *, check_files: bool) -> RunState:
-    """Return the state of a weak-scaling group from its record and from its instances."""
+    """Return the state of a weak-scaling group from its record and its instances."""
     numbers = range(1, (folder.instances or _instances_there(folder.path)) + 1)
     instances = [_run_state(folder, folder.path / f"i{number}", check_files=check_files) for number in numbers]
     damages = tuple(damage for one in instances for damage in one.damages)
@@ -222,7 +222,7 @@ def _instances_there(path: Path) -> int:
 
 
 def _unpublished(folder: RunFolder, path: Path) -> RunState:
-    """Return the state of a run of which nothing is published: what its last attempt says."""
+    """Return the state of an unpublished run, from its last attempt."""
     attempts = sorted(attempt for attempt in _listed(path / ATTEMPTS) if attempt.is_dir())
     if not attempts:
         return RunState(folder, "not started")
@@ -241,7 +241,7 @@ def _unpublished(folder: RunFolder, path: Path) -> RunState:
 
 
 def _leftovers(path: Path) -> Iterator[str]:
-    """Tell what supervisors that are gone have left behind."""
+    """Yield what vanished supervisors have left behind."""
     if holder := holder_of(path):
         yield at(str(path / CLAIM), LEFT_BEHIND(holder=holder.words))
     for own in (path, *(folder for folder in _listed(path) if folder.name[:1] == "i")):

@@ -27,31 +27,31 @@ FROM_MEDIANS = Message(
 NONE_FINISHED = Message("status.none_finished", "no finished run yet for {point}{more}")
 
 WAITING = ("not started", "interrupted")
-"""States of measurements that are still to be made; what is adoptable takes no time."""
+"""States of remaining measurements; adoptable ones take no time."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """How long the measurements still take."""
+    """Remaining time of the measurements."""
 
     remaining_s: float | None
-    """Modelled; None: not known."""
+    """Modelled; None if unknown."""
     basis: str
-    """What it rests on, or why it is not known."""
+    """Basis of the forecast, or why there is none."""
 
 
 def forecast(states: Sequence[RunState], elapsed_s: Mapping[str, float]) -> Forecast:
-    """Return how long the measurements of a campaign still take.
+    """Return the remaining time of a campaign's measurements.
 
-    The median wall time of finished runs of a point stands for each that is left of it; the sum is divided by how
-    many ran at the same time on average while any ran. Waiting in queues and the analysis are not in it.
+    Each remaining run of a point takes the median wall time of the finished ones. The sum is divided by the mean number
+    of concurrent runs so far. Queue waits and the analysis are not included.
 
     Parameters
     ----------
     states
-        Of all planned measurements.
+        States of all planned measurements.
     elapsed_s
-        Of those under way, by folder [s].
+        Elapsed time of running measurements, by folder [s].
     """
     left = [one for one in states if one.state in {*WAITING, "under way"}]
     if not left:
@@ -87,47 +87,47 @@ def _spans(states: Iterable[RunState], elapsed_s: Mapping[str, float]) -> list[t
 DONE = ("finished", "adoptable")
 FAILED = ("broken down", "damaged")
 TROUBLES = 5
-"""So many kinds of failed jobs and points without a result are told."""
+"""Number of kinds of failed jobs and of points without a result listed."""
 LINES = 30
-"""So many runs under way are shown."""
+"""Number of running measurements shown."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """How far one stage is."""
+    """Progress of one stage."""
 
     name: str
     planned: int
     done: int
     running: int | None
-    """None: what runs of it cannot be seen in the results."""
+    """None if running jobs are not visible in the results."""
     failed: int
     waiting: int
 
 
 @dataclass(frozen=True)
 class Status:
-    """How far a campaign is."""
+    """Progress of a campaign."""
 
     diagnosis: Diagnosis
     stages: tuple[Stage, ...]
     progress: dict[str, Progress]
-    """Of the measurements under way, by folder."""
+    """Progress of the running measurements, by folder."""
     forecast: Forecast
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is at work, nor will be by itself."""
+        """Whether nothing is running, nor will run by itself."""
         return not self.diagnosis.may_be_under_way
 
 
 def status_of(results: Path) -> Status:
-    """Look how far the campaign of a results folder is.
+    """Return the progress of the campaign in a results folder.
 
     Raises
     ------
     ConfigError
-        If there is no such folder.
+        If the folder does not exist.
     """
     diagnosis = diagnose(results)
     live = [one.folder for one in diagnosis.in_state("under way")]
@@ -154,7 +154,7 @@ def _stages(diagnosis: Diagnosis) -> list[Stage]:
 
 
 def say_status(status: Status) -> str:
-    """Return the status as text of some 100 columns."""
+    """Return the status as text of about 100 columns."""
     knowledge = status.diagnosis.knowledge
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     study = f"study {knowledge.planned.study}, " if knowledge.planned else ""

@@ -16,7 +16,7 @@ from hpcai.measure.claim_holder import Life, life_here, life_in_slurm
 from hpcai.records.run import RECORD
 
 LITTLE_SPACE_BYTES = 1 << 30
-"""Below this a disk counts as full: records and logs of a few large runs may no longer fit."""
+"""Free space below which a disk counts as full: records and logs of a few large runs may not fit."""
 REPORT = "report.html"
 TABLE = "tables/runs.parquet"
 ControllerState = Literal["alive", "ended", "elsewhere", "unknown"]
@@ -24,7 +24,7 @@ ControllerState = Literal["alive", "ended", "elsewhere", "unknown"]
 
 @dataclass(frozen=True)
 class Space:
-    """Free space where something is written; None: it cannot be seen from here, for the reason given."""
+    """Free space at an output location; None if it is not visible from here, with a reason."""
 
     what: str
     place: str
@@ -33,12 +33,12 @@ class Space:
 
     @property
     def is_full(self) -> bool:
-        """Whether too little is free to go on."""
+        """Whether there is too little space to continue."""
         return self.free_bytes is not None and self.free_bytes < LITTLE_SPACE_BYTES
 
 
 def controller_state(controller: Controller | None, working_folder: Path) -> ControllerState:
-    """Return whether a workflow is at work in a folder; elsewhere: on another host, whose processes cannot be seen."""
+    """Return whether a workflow is active in a folder; elsewhere: on another host, whose processes are not visible."""
     if _workflows_here(working_folder):
         return "alive"
     if controller is None:
@@ -51,7 +51,7 @@ def controller_state(controller: Controller | None, working_folder: Path) -> Con
 
 
 def _workflows_here(working_folder: Path) -> list[int]:
-    """Return the processes of Snakemake that lead a workflow in a folder; its jobs' own have the option --nolock."""
+    """Return Snakemake's controlling processes of a folder; those inside jobs have the option --nolock."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -77,14 +77,14 @@ def is_locked(working_folder: Path) -> bool:
 
 
 def incomplete_files(working_folder: Path) -> list[str]:
-    """Return the files that are there, but were still being written when their job or the workflow ended."""
+    """Return existing files that were still being written when their job or the workflow ended."""
     folder = working_folder / ".snakemake" / "incomplete"
     names = (_unmarked(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return sorted(name for name in names if name and (working_folder / name).exists())
 
 
 def _unmarked(marker: Path) -> str:
-    """Return the file that a marker of Snakemake means: its name in base64, long ones in parts that begin with @."""
+    """Return the file behind a Snakemake marker: its base64 name, long ones in parts that begin with @."""
     coded = "".join(part.removeprefix("@") for part in marker.parts)
     try:
         return urlsafe_b64decode(coded).decode()
@@ -93,7 +93,7 @@ def _unmarked(marker: Path) -> str:
 
 
 def missing_data(datasets: Iterable[PlannedDataset], working_folder: Path) -> list[str]:
-    """Return the manifests of data and of packed data that are not there."""
+    """Return the missing manifests of data and packed data."""
     files = (file for dataset in datasets for file in dataset.files())
     return [file for file in files if not (working_folder / file).exists()]
 
@@ -122,9 +122,9 @@ def _space(what: str, place: str) -> Space:
 
 
 def report_problem(results: Path, names: Iterable[str]) -> str:
-    """Say what of tables and report is missing, or older than a record; blank if nothing is."""
+    """Describe missing tables or report, or those older than a record; blank if there are none."""
     every = list(names)
-    timed = [name for name in every if not name.startswith("profiles/")]  # the table of runs holds no profiled ones
+    timed = [name for name in every if not name.startswith("profiles/")]  # the table of runs excludes profiled runs
     for part, shown in ((TABLE, timed), (REPORT, every)):
         path, newest = results / part, max(_changed(results, shown), default=None)
         if not path.exists():

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 Kind = Literal["number", "count", "text", "truth"]
-"""What a column holds; any cell may be empty."""
+"""Type of a column; any cell may be empty."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Definition:
     type
         What the column holds: "number", "count", "text" or "truth" (yes or no).
     equation, source, method
-        How it is computed, who defines it (document, section), and whether it is measured, modelled or declared.
+        Computation, defining document and section, and whether it is measured, modelled or declared.
     blank
         Text of an empty cell; "not measured" if this is empty.
     covers
@@ -72,7 +72,7 @@ class Definitions:
         )
 
     def only(self, columns: Iterable[tuple[str, str]]) -> "Definitions":
-        """Return the entries of some columns alone, each a table and a column."""
+        """Return the entries of selected columns, each given as table and column."""
         found = {self.find(*one)[0] for one in columns}
         return Definitions({key: entry for key, entry in self.entries.items() if key in found})
 

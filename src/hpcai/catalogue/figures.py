@@ -23,17 +23,17 @@ class FigureEntry:
     Attributes
     ----------
     stage, category
-        Where it is drawn, and where Snakemake's report lists it.
+        Stage that draws it, and its place in Snakemake's report.
     title
         Its heading.
     tables
-        Names of the tables that it is drawn from, in the order of the drawing function's parameters.
+        Names of its source tables, in the order of the drawing function's parameters.
     section, before
-        Section of the report where it stands, and the table (or part of one) before which; blank: at the end.
+        Section of the report, and the table (or part of one) that it precedes; blank: at the end.
     interactive
-        Whether it is a chart that answers to the mouse, drawn with Altair.
+        Whether it is an interactive chart, drawn with Altair.
     module, function
-        Where it is drawn.
+        Location of the drawing function.
     """
 
     stage: Stage
@@ -96,13 +96,13 @@ def _read_declaration(call: ast.Call, module: str, function: str) -> tuple[str, 
 
 _ALL = dict(_declared())
 FIGURES = {name: one for name, one in _ALL.items() if not one.interactive}
-"""Pictures, by the name of the file and of the caption."""
+"""Pictures, by name of file and caption."""
 CHARTS = {name: one for name, one in _ALL.items() if one.interactive}
-"""Charts that answer to the mouse, likewise."""
+"""Interactive charts, likewise."""
 
 
 def figures_of(stage: Stage) -> dict[str, FigureEntry]:
-    """Return the figures of a stage by their names, without its charts."""
+    """Return the figures of a stage by name, without its charts."""
     return {name: one for name, one in FIGURES.items() if one.stage == stage}
 
 

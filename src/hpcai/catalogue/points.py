@@ -1,4 +1,4 @@
-"""Which columns tell the points of a study apart: one list for every table that is grouped, joined or compared."""
+"""Columns that identify a study's points: one list for every table that is grouped, joined or compared."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -6,28 +6,28 @@ from typing import Any, Literal
 import pandas as pd
 
 USUAL_ENGINE: Literal["horovod"] = "horovod"
-"""The engine of a point that names none: plans leave it out, and so do labels."""
+"""The default engine of a point; plans and labels omit it."""
 SERIES = ["benchmark", "variant", "engine"]
-"""A series of scales: those that are compared with each other, and whose smallest is their base."""
+"""A series of scales, which are compared with each other; the smallest is their base."""
 POINT = [*SERIES, "scale"]
-"""One scale of a series. Runs of two engines never make one point."""
+"""One scale of a series. Runs of different engines never form one point."""
 
 
 def engine_words(row: Mapping[Any, Any]) -> list[str]:
-    """Return the engine of a row in a list of words; none for the usual one, and where none is known."""
+    """Return the engine of a row as a list; empty for the usual one, and if unknown."""
     engine = row.get("engine", "")
     return [engine] if isinstance(engine, str) and engine not in ("", USUAL_ENGINE) else []
 
 
 def label_of(row: Mapping[Any, Any]) -> str:
-    """Return benchmark, variant, scale, and the engine unless it is the usual one, in one word."""
+    """Return benchmark, variant, scale, and the engine unless it is the usual one, as one word."""
     return "/".join([*(str(row[name]) for name in ("benchmark", "variant")), *engine_words(row), str(row["scale"])])
 
 
 def with_engine_in_variant(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose variants are called after their engine as well, unless it is the usual one.
+    """Return a table with the engine added to the variants' names, unless it is the usual one.
 
-    Figures group and colour by variant: a variant that was measured with two engines then makes two of everything.
+    Figures group and colour by variant; a variant measured with two engines then appears twice.
     """
     if not {"variant", "engine"} <= set(table.columns):
         return table

@@ -16,7 +16,7 @@ PACKAGE = "hpcai.profiles"
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileFacts:
-    """What a kind of profile declares in literals.
+    """The literal declarations of a kind of profile.
 
     Attributes
     ----------
@@ -25,11 +25,11 @@ class ProfileFacts:
     columns
         Columns that only this kind has, placed after the columns common to all runs; by table.
     place
-        Kinds stand in tables in this order.
+        Order of the kinds in tables.
     setting
         Key of the machine file's ``profilers`` that it depends on; blank: none.
     steps
-        Setting of the study that says how many steps its run takes.
+        Setting of the study with the number of steps of its run.
     smallest_scale
         Whether it profiles the smallest scale of a variant instead of the largest.
     also
@@ -46,7 +46,7 @@ class ProfileFacts:
 
     @property
     def views(self) -> tuple[str, ...]:
-        """Tables of the kind's own files: whether it was captured at all, and what it tells."""
+        """Tables of the kind's own files: whether it was captured, and its results."""
         return ("captures", *self.tables)
 
 

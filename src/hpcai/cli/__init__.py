@@ -1,1 +1,1 @@
-"""The command line, built with Typer: one thin function per command, which imports what it needs when called."""
+"""The command line, built with Typer: one thin function per command, which imports its needs when called."""

@@ -1,4 +1,4 @@
-"""Commands about a campaign: run it, say how far it is, what state its results are in, and what its jobs used."""
+"""Commands for a campaign: run it, show its progress, examine its results, and report its resource use."""
 
 import math
 import sys
@@ -22,7 +22,7 @@ Results = Annotated[Path, argument("RESULTS", "results folder")]
 
 @app.command("run", cls=Unread, add_help_option=False)
 def run_workflow(context: typer.Context) -> int:
-    """Run the workflow with one screen, and say where the time went."""
+    """Run the workflow with a status screen, and report the time per stage."""
     from hpcai.campaign.run_command import run
 
     return run(context.args)
@@ -41,7 +41,7 @@ def status(
         ),
     ] = None,
 ) -> int:
-    """Say how far a running campaign is, and when its measurements are expected to end."""
+    """Show the progress of a running campaign, and the expected end of its measurements."""
     from hpcai.campaign.status import say_status, status_of
 
     try:
@@ -67,7 +67,7 @@ def doctor(
     json: Annotated[Path | None, option("FILE", "write all findings as JSON")] = None,
     gpu: Annotated[
         bool,
-        flag("--gpu", "also say what this node lacks for accelerators; asked by itself if the machine file has some"),
+        flag("--gpu", "also report what this node lacks for accelerators (automatic if the machine file has some)"),
     ] = False,
     wait: Annotated[
         float | None,
@@ -78,10 +78,10 @@ def doctor(
         ),
     ] = None,
 ) -> int:
-    """Say what state a results folder is in, and the one command to run next.
+    """Report the state of a results folder, and the single command to run next.
 
-    Nothing is changed. Exit status: 0 all finished and well, 1 bad input, 2 something is missing, broken down or under
-    way, 3 something is damaged.
+    Nothing is changed. Exit status: 0 all finished and intact, 1 bad input, 2 something is missing, failed or running,
+    3 something is damaged.
     """
     from hpcai.campaign.doctor import diagnose, wait_until_idle
     from hpcai.campaign.doctor_text import diagnosis_as_dict, say_diagnosis
@@ -128,7 +128,7 @@ def efficiency(
         ),
     ] = None,
 ) -> None:
-    """Say what each run asked for and what it used."""
+    """Report the resources that each run requested and used."""
     from hpcai.campaign.efficiency_report import report_efficiency
 
     report_efficiency(results, csv, sacct)

@@ -1,4 +1,4 @@
-"""Commands that compare results: two of them, one against another, and many in the order of time."""
+"""Commands that compare results: two of them, one against another, or many in order of time."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ def compare(
     json: Annotated[Path | None, option("FILE", "write everything as JSON")] = None,
     csv: Annotated[Path | None, option("FILE", "write the scores, and the changes to FILE_changes")] = None,
 ) -> None:
-    """Show what changed between two results: settings, code, machine, software, and every score.
+    """Show the changes between two results: settings, code, machine, software, and every score.
 
     Exit status: 0, or 1 for bad input.
     """
@@ -48,7 +48,7 @@ def compare(
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What `hpcai regress` is asked for."""
+    """Options of `hpcai regress`."""
 
     base: Annotated[Path, argument("BASE", "results folder to compare with")]
     new: Annotated[Path, argument("NEW", "results folder to judge")]
@@ -68,10 +68,10 @@ def regress(asked: Judgement) -> int:
 
     A regression is significant and larger than the tolerance, or a loss of convergence (Fisher's exact test), or a
     point whose runs all fail. Points that NEW lacks or that cannot be compared are inconclusive; another validity
-    is named, but decides nothing. Exit status: 0 no regression, 1 bad input, 2 regression, 3 inconclusive: with
-    --require-conclusive, and always where NEW lacks points that BASE has measured (lost points), unless --allow-lost is
-    given; otherwise 0. With two or three runs on a side a regression rests on the assumption of normal scatter; one run
-    shows none.
+    is reported without affecting the verdict. Exit status: 0 no regression, 1 bad input, 2 regression, 3 inconclusive:
+    with --require-conclusive, and always if NEW lacks points that BASE has measured (lost points), unless --allow-lost
+    is given; otherwise 0. With two or three runs on a side, a regression relies on the assumption of normal scatter; a
+    single run never shows one.
     """
     from hpcai.compare.measures import HEADLINES
     from hpcai.compare.output import regression_as_dict
@@ -94,7 +94,7 @@ def history(
     tolerance: Tolerance = TOLERANCE,
     measure: Measures = None,
 ) -> None:
-    """Show the scores of many results in the order of time.
+    """Show the scores of many results in order of time.
 
     Exit status: 0, or 1 for bad input.
     """

@@ -15,7 +15,7 @@ TIMED_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
-    """What `hpcai gpu` is asked for."""
+    """Options of `hpcai gpu`."""
 
     device: Annotated[Literal["gpu", "cpu"], choice("cpu tries the same path on the processor, and is labelled so")] = (
         "gpu"
@@ -34,11 +34,11 @@ class Measuring:
 @app.command("gpu", cls=Command)
 @takes(Measuring)
 def measure(asked: Measuring) -> int:
-    """Measure one GPU: products, memory, and training steps of CosmoFlow and ResNet-50 at official sample size.
+    """Measure one GPU: matrix products, memory, and training steps of CosmoFlow and ResNet-50 at official sample size.
 
     Each in fp32, TF32 and bf16: throughput, share of the matrix products' rate, kernels by category, energy per sample,
-    and a page with all of it. Exit status: 0 all was measured, 1 there is no such device or engine (nothing was
-    started), 2 something could not be measured; the page says what and why.
+    all shown on one page. Exit status: 0 everything was measured, 1 device or engine missing (nothing was started), 2
+    something could not be measured; the page gives the reasons.
     """
     from hpcai.measure.gpu import Asked, measure_device
     from hpcai.measure.gpu_tables import say_steps

@@ -1,4 +1,4 @@
-"""All commands of ``hpcai``, and its messages and exit status when a command fails."""
+"""All commands of ``hpcai``, with the messages and exit status of failures."""
 
 import os
 import sys
@@ -55,15 +55,15 @@ def call(words: list[str]) -> int:
 
 
 def main() -> int:
-    """Run one command; return its status: 0, or 1 after one clear sentence; a verdict has more."""
+    """Run one command; return its status: 0, or 1 after one clear sentence; verdicts use more codes."""
     try:
         status = call(sys.argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except typer.TyperException as error:
-        # A wrong command line is bad input as any other: status 1, because 2 means a regression.
+        # A wrong command line is bad input like any other: status 1, because 2 means a regression.
         context = getattr(error, "ctx", None)
         print(
             *([context.get_usage()] if context else []), f"error: {error.format_message()}", sep="\n", file=sys.stderr
@@ -72,7 +72,7 @@ def main() -> int:
     except HpcaiError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.status
-    except OSError as error:  # a file of somebody else, a full or absent file system: nothing that code can foresee
+    except OSError as error:  # no access, or a full or missing file system: code cannot prevent these
         print(f"error: {error.filename or 'a file'}: {error.strerror or error}; {NO_ACCESS}", file=sys.stderr)
         return 1
     return status

@@ -1,4 +1,4 @@
-"""Commands about published rounds and submissions of MLPerf HPC."""
+"""Commands for published rounds and submissions of MLPerf HPC."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +84,7 @@ app.command("predict", cls=Command, epilog=EPILOGUE)(predict_round)
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What `hpcai mlperf submit` is asked for."""
+    """Options of `hpcai mlperf submit`."""
 
     results: Annotated[Path, argument("RESULTS", "results folder of a study, such as results")]
     output: Annotated[Path, option("DIR", "folder to write")]
@@ -102,8 +102,8 @@ class Wanted:
 def submit(asked: Wanted) -> int:
     """Write own runs as a submission, and check it.
 
-    The runs of a finished study become the tree that MLPerf HPC asks for, which the official package checker judges.
-    Exit status: 0 nothing fails, 1 bad input, 2 the tree was written, but fails checks.
+    Turns the runs of a finished study into the tree that MLPerf HPC requires, and runs the official package checker.
+    Exit status: 0 no failures, 1 bad input, 2 the tree was written but fails checks.
     """
     from hpcai.mlperf_hpc.submission.model import Request
     from hpcai.mlperf_hpc.submission.write import say_written, write_submission

@@ -1,4 +1,4 @@
-"""Option features that Typer lacks: several values after one name, a value that may be left out, options as a class."""
+"""Option features that Typer lacks: several values per name, an optional value, options as a class."""
 
 import functools
 import inspect
@@ -13,16 +13,16 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, OptionInfo
 
 SEVERAL, OPTIONAL = "...", "["
-"""How the name of an option's values ends, or begins, of which several may follow, or none."""
+"""Suffix or prefix of a value's name that marks several values, or an optional one."""
 OPTION = re.compile(r"--?[A-Za-z][\w-]*(=.*)?", re.DOTALL)
-"""What is an option and not the value of one; a negative number, and words with a blank, are values."""
+"""Matches options; negative numbers, and words with a blank, are values."""
 LONGEST_HELP = 200
 Returned = TypeVar("Returned")
 Options = TypeVar("Options")
 
 
 class Group(TyperGroup):
-    """A group of commands whose help has the whole first sentence of each."""
+    """A group of commands whose help shows the whole first sentence of each."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer does not export the types
         """Write the list of commands."""
@@ -34,11 +34,11 @@ class Group(TyperGroup):
 
 
 class Command(TyperCommand):
-    """A command that takes ``--like A B``, ``--watch`` without its value, and the beginning of an option's name."""
+    """A command that accepts ``--like A B``, ``--watch`` without its value, and abbreviated option names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as above
-        """Spell out the words, so that each value stands behind the name of its option, and parse them."""
-        # What a shell asks to complete is not whole yet: its last option may lack its value.
+        """Expand the words so that each value follows the name of its option, and parse them."""
+        # During shell completion, the last option may still lack its value.
         return super().parse_args(ctx, args if ctx.resilient_parsing else list(self._spelled_out(ctx, args)))
 
     def _spelled_out(self, ctx: Any, args: list[str]) -> Iterator[str]:  # noqa: ANN401 - as above
@@ -65,10 +65,10 @@ class Command(TyperCommand):
 
 
 class Unread(TyperCommand):
-    """A command whose words are all another program's: none is an option of this one."""
+    """A command whose arguments all belong to another program; none is an option of this one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as above
-        """Leave all words as they are."""
+        """Leave all arguments unchanged."""
         ctx.args = args
         return args
 
@@ -85,13 +85,13 @@ def option(metavar: str, words: str, parser: Callable[[str], Any] | None = None)
 
 
 def argument(metavar: str, words: str) -> ArgumentInfo:
-    """Return what is told by its place."""
+    """Return a positional argument."""
     made: ArgumentInfo = typer.Argument(metavar=metavar, help=words)
     return made
 
 
 def choice(words: str) -> OptionInfo:
-    """Return an option whose values its type tells."""
+    """Return an option whose type defines its values."""
     made: OptionInfo = typer.Option(help=words)
     return made
 
@@ -103,14 +103,14 @@ def flag(name: str, words: str) -> OptionInfo:
 
 
 def count(text: str) -> int:
-    """Return a whole number from 1 on, or say what was expected."""
+    """Parse a whole number from 1 on."""
     if not text.isdecimal() or int(text) < 1:
         raise typer.BadParameter(f"found {text!r}, expected a whole number from 1 on")
     return int(text)
 
 
 def seconds_or(default_s: float) -> Callable[[str], float]:
-    """Return a reader of seconds above 0; nothing stands for the default [s]."""
+    """Return a parser of seconds above 0; an empty value means the default [s]."""
 
     def seconds(text: str | float) -> float:
         try:
@@ -126,13 +126,13 @@ def seconds_or(default_s: float) -> Callable[[str], float]:
 
 @dataclass(frozen=True)
 class Texts:
-    """Several options that one field gathers: those that are given, as text, by their name without dashes."""
+    """Several options gathered in one field: those given, as text, by name without dashes."""
 
     help: Mapping[str, str]
 
 
 def takes(kind: type[Options]) -> Callable[[Callable[[Options], Returned]], Callable[..., Returned]]:
-    """Let a command take its options together, as one value.
+    """Pass the options of a command together, as one value.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The predictors, each a command whose options and models are imported only when it is used."""
+"""The predictors: each is a command that imports its options and models only when used."""
 
 from importlib import import_module
 from typing import Any, cast
@@ -17,7 +17,7 @@ MODULES = {
 
 
 class Predictors(Group):
-    """Predict machines and scales that nobody has measured. Every number printed is modelled."""
+    """Predict machines and scales without measurements. Every printed number is modelled."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - Typer does not export the type
         """Return the names of all predictors."""

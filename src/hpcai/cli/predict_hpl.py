@@ -1,4 +1,4 @@
-"""The command ``hpcai predict hpl``: the options of a question, and its answer as a table, JSON or CSV."""
+"""The command ``hpcai predict hpl``: its options, and its answer as a table, JSON or CSV."""
 
 import json
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ _HELP = {
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What `hpcai predict hpl` is asked."""
+    """Options of `hpcai predict hpl`."""
 
     machine: Annotated[Path | None, option("FILE", "machine file (YAML); options override it")] = None
     given: Annotated[dict[str, str], Texts({name: _HELP[name] for name in (*NUMBERS, *NAMES)})]
@@ -104,7 +104,7 @@ class Question:
 def hpl(question: Question) -> None:
     """Predict the time, rate and efficiency of HPL (High-Performance Linpack) on nodes with processors and GPUs.
 
-    By the step model of Hu and Lu 2021 (doi 10.1007/s11227-021-03829-x). All numbers are modelled; each row names the
+    Uses the step model of Hu and Lu 2021 (doi 10.1007/s11227-021-03829-x). All numbers are modelled; each row names the
     variant and the form of its equations. The efficiency is over the peak of the GPUs alone (variant cpu: of the
     processors).
     """
@@ -228,7 +228,7 @@ def _write(frame: pd.DataFrame, output: str) -> str:
         return json.dumps(rows, indent=1) + "\n"
     if output == "csv":
         return frame.to_csv(index=False)
-    # A column that says the same in every row is said once, above the table.
+    # A column with the same value in every row is printed once, above the table.
     same = [str(name) for name in frame if len(frame[name].unique()) == 1]
     head = "".join(f"{name}: {_show(frame[name].iloc[0])}\n" for name in same)
     if len(frame) == 1:

@@ -1,4 +1,4 @@
-"""The command ``hpcai predict round``, also called ``hpcai mlperf predict``: times in published and later rounds."""
+"""The command ``hpcai predict round``, alias ``hpcai mlperf predict``: times in published and later rounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ examples:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What `hpcai predict round` is asked."""
+    """Options of `hpcai predict round`."""
 
     sources: Annotated[
         list[Path], argument("SOURCE", "result repository, folder or archive, as `hpcai mlperf import` takes it")
@@ -76,10 +76,10 @@ class Asked:
 
 @takes(Asked)
 def predict_round(asked: Asked) -> None:
-    """Predict the time to solution of a scale, batch or round that nobody ran.
+    """Predict the time to solution of a scale, batch or round without a run.
 
-    From the sources themselves, or with --round for a later round: software ages, accelerators differ by published
-    rates. All times are modelled, and stand beside the error of such predictions on published submissions.
+    Based on the sources themselves or, with --round, for a later round: software ages, and accelerators differ by their
+    published rates. All times are modelled, and shown with the error of such predictions on published submissions.
     """
     from hpcai.core.files import write_asked_json
 
@@ -93,7 +93,7 @@ def predict_round(asked: Asked) -> None:
     else:
         from hpcai.mlperf_hpc.analysis.prediction_text import Question, print_predictions
 
-        # _check has refused what lacks them.
+        # _check has already refused these if missing.
         question = Question(asked.sources, asked.benchmark or "", asked.system or "", asked.units, asked.batch)
         found = print_predictions(question)
     if asked.json:
@@ -105,7 +105,7 @@ app.command("round", cls=Command, short_help="Time to solution in rounds of MLPe
 
 
 def _check(asked: Asked) -> None:
-    """Refuse options that are missing, or of which another one makes no sense."""
+    """Refuse missing options, and options that another one excludes."""
     later: dict[str, object] = {
         "--accelerator": asked.accelerator,
         "--within": asked.within,

@@ -1,4 +1,4 @@
-"""The command ``hpcai predict step``: training steps of this machine from their measured blocks, beside the steps."""
+"""The command ``hpcai predict step``: training steps of this machine from their blocks, next to measured ones."""
 
 import json
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ OTHER_BATCH = Message(
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What `hpcai predict step` is asked."""
+    """Options of `hpcai predict step`."""
 
     blocks: Annotated[Path, argument("FILE", "blocks as measured on a machine (step_blocks.json)")]
     network: Annotated[str | None, option("NAME", "one network or benchmark alone, with each of its blocks")] = None
@@ -45,9 +45,9 @@ class Question:
 @app.command(cls=Command, short_help="Time of a training step from its measured blocks.", epilog=EXAMPLE)
 @takes(Question)
 def step(question: Question) -> None:
-    """Predict training steps as the sum of their fused blocks, each timed alone, beside the same steps measured.
+    """Predict training steps as the sum of their fused blocks, each timed alone, next to the same steps measured.
 
-    Nothing is fitted. Times are processor time of one thread, without input and exchange of gradients.
+    Nothing is fitted. Times are processor time of one thread, without input and gradient exchange.
     """
     report = _choose(read_part(BlocksReport, question.blocks), question)
     source = str(question.blocks)
@@ -63,7 +63,7 @@ def step(question: Question) -> None:
 
 
 def _choose(report: BlocksReport, question: Question) -> BlocksReport:
-    """Return the report of the steps that are asked for.
+    """Return the report limited to the requested steps.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def _choose(report: BlocksReport, question: Question) -> BlocksReport:
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table; NaN is no JSON."""
+    """Return the rows of a table without NaN, which is not JSON."""
     return [
         {str(name): None if pd.isna(value) else value for name, value in row.items()}
         for row in table.to_dict("records")

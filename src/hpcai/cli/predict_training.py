@@ -46,12 +46,12 @@ WHOLE_STEPS = Message(
 )
 PARAMETERS = tuple(quantity.parameter for quantity in QUANTITIES.values())
 RESULTS = ("compute_s", "communication_s", "step_s", "epoch_s", "communication_share_ratio", "rate_samples_per_s")
-"""Columns of a printed table of several scenarios, after those that tell them apart."""
+"""Columns of a printed table of several scenarios, after the columns that identify them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What `hpcai predict training` is asked."""
+    """Options of `hpcai predict training`."""
 
     network: Annotated[str | None, option("NAME", f"one of {', '.join(NETWORKS)}")] = None
     data: Annotated[str | None, option("NAME", f"its images: {', '.join(IMAGES)}")] = None
@@ -95,8 +95,8 @@ class Question:
 def training(question: Question) -> None:
     """Model the time of a data-parallel training step: layers by the roofline, gradients by a ring allreduce.
 
-    Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9). All times are modelled. Rates and times have their units.
-    Without --preset, --peak, --memory, --link, --latency, --nodes and --batch are needed.
+    Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9). All times are modelled. Give rates and times with units.
+    Without --preset, the options --peak, --memory, --link, --latency, --nodes and --batch are required.
     """
     network, cluster = _choose_network(question), _choose_cluster(question.preset)
     model = StepModel(
@@ -146,7 +146,7 @@ def _choose_network(question: Question) -> LayerList:
 
 
 def _read_stored(model: type[Stored], path: Path, what: str) -> Stored:
-    """Read a file that a study wrote, checked against the digest that it ends with, if it has one."""
+    """Read a file written by a study, verifying its own digest if it has one."""
     try:
         return model.model_validate_json(unseal(read_regular(path)).text)
     except OSError as error:
@@ -227,7 +227,7 @@ def _time_layers(network: LayerList, scenario: Scenario, model: StepModel, regre
 
 
 def _find_origins(given: Mapping[str, str], cluster: Cluster | None, sweeps: Mapping[str, object]) -> dict[str, str]:
-    """Return where the numbers of a preset come from, of those that no option replaces."""
+    """Return the origins of a preset's numbers, without those that an option replaces."""
     if cluster is None:
         return {}
     own = {quantity.parameter for option, quantity in QUANTITIES.items() if option in sweeps or option in given}
@@ -235,7 +235,7 @@ def _find_origins(given: Mapping[str, str], cluster: Cluster | None, sweeps: Map
 
 
 def _write(frame: pd.DataFrame, facts: Mapping[str, Any], rows: str, output: str) -> str:
-    """Return what is printed: a frame with its facts."""
+    """Return the text to print: a frame with its facts."""
     if output == "csv":
         return frame.to_csv(index=False).rstrip("\n")
     if output == "json":
@@ -252,7 +252,7 @@ def _write(frame: pd.DataFrame, facts: Mapping[str, Any], rows: str, output: str
 
 
 def _format(frame: pd.DataFrame) -> str:
-    """Return a table for reading: one scenario stands upright, of several only what tells them apart and the result."""
+    """Return a readable table: one scenario vertically; of several, only identifying columns and results."""
     shown = frame.drop(columns="method")
     if "layer" in shown:
         return shown.to_string(index=False, float_format="{:.4g}".format, na_rep="")

@@ -1,4 +1,4 @@
-"""Commands about single runs: measure and profile them, read tool output, and repair published runs."""
+"""Commands for single runs: measure and profile them, read tool output, and repair published runs."""
 
 import logging
 import sys
@@ -17,7 +17,7 @@ from hpcai.core.errors import HpcaiError, ResultsError
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 Plan = Annotated[Path, option("FILE", "plan of the run")]
 Manifest = Annotated[Path, option("FILE", "manifest of the dataset")]
-# Rules write this option always; where nothing is packed, it has no value.
+# Rules always pass this option; it has no value if nothing is packed.
 Pack = Annotated[str | None, option("[FILE]", "manifest of the packed dataset, if it is staged")]
 Launcher = Annotated[str, option("NAME", "launcher that starts the ranks")]
 Folder = Annotated[Path, option("DIR", "folder of the run, for its record")]
@@ -25,7 +25,7 @@ Log = Annotated[Path | None, option("FILE", "file for messages")]
 
 
 class Launching(Command):
-    """A command whose help names the launchers that there are, which take a while to find."""
+    """A command whose help lists the available launchers, which take a while to find."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer does not export the types
         """Write the list of options."""
@@ -53,7 +53,7 @@ def measure(
 def capture(
     plan: Plan, manifest: Manifest, launcher: Launcher, folder: Folder, pack: Pack = None, log: Log = None
 ) -> None:
-    """Make one profiled run, or say why it cannot be made."""
+    """Make one profiled run, or report why it is not possible."""
     with logged_to(log):
         from hpcai.measure.capture import capture
         from hpcai.measure.inputs import Inputs
@@ -84,7 +84,7 @@ def _given(pack: str | None) -> Path | None:
 
 @contextmanager
 def logged_to(path: Path | None) -> Iterator[None]:
-    """Send messages, and the error that ends the command, to a file as well, if one is named.
+    """Copy messages, and the error that ends the command, to a log file if one is named.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def logged_to(path: Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    # Messages that a full disk does not take are no errors of their own.
+    # Messages lost on a full disk are not errors by themselves.
     logging.raiseExceptions = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def _list_readers(asked: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What `hpcai read` is asked for."""
+    """Options of `hpcai read`."""
 
     file: Annotated[list[Path], argument("FILE", "one file; for Darshan and Horovod several, or a folder")]
     data_root: Annotated[str | None, option("DIR", "Darshan: count only files below this folder as data")] = None
@@ -137,7 +137,7 @@ class Reading:
 @app.command(cls=Command)
 @takes(Reading)
 def read(asked: Reading) -> None:
-    """Print the table of a profiler's, benchmark's or power meter's output as CSV."""
+    """Print the table from a profiler's, benchmark's or power meter's output as CSV."""
     from hpcai.core.files import write_asked, written_where_asked
     from hpcai.core.table_files import write_parquet
     from hpcai.parsers.registry import read_as_asked
@@ -157,7 +157,7 @@ def read(asked: Reading) -> None:
 
 @app.command(cls=Command)
 def retry(runs: Annotated[Path, argument("RUNS", "default: all runs and profiles")] = Path("results")) -> None:
-    """Let runs that failed and profiles without a tool be tried again."""
+    """Let failed runs, and profiles without a tool, be repeated."""
     from hpcai.measure.publish import forget_breakdowns
 
     folders = forget_breakdowns(runs)
@@ -173,7 +173,7 @@ def discard(
     ],
     reason: Annotated[str, option("WORDS", "reason, kept with the discarded files")],
 ) -> None:
-    """Put runs aside (moved, not deleted), so that they are measured again."""
+    """Set runs aside (moved, not deleted), so that they are measured again."""
     from hpcai.measure.publish import discard_all
 
     for moved in discard_all(folder, reason):
@@ -182,7 +182,7 @@ def discard(
 
 @app.command(cls=Command)
 def restore(folder: Annotated[Path, argument("FOLDER", "of the run")]) -> None:
-    """Put back the record of a published run from the copy that is right."""
+    """Restore the record of a published run from its intact copy."""
     from hpcai.measure.publish import restore
 
     print(f"{folder}: both copies of its record are now as {restore(folder)}")

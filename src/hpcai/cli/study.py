@@ -1,4 +1,4 @@
-"""Commands about a study before it runs: its schema, validity, rules, and cost estimate."""
+"""Commands for a study before it runs: its schema, validity, rules, and cost estimate."""
 
 import json as json_text
 from pathlib import Path
@@ -62,7 +62,7 @@ def write_study(
 def rules(
     study: Annotated[Path | None, argument("STUDY", "study file; without it, the rules are printed")] = None,
 ) -> None:
-    """Print the rules of the suites, or what a study can be valid for."""
+    """Print the rules of the suites, or the levels and divisions that a study can be valid for."""
     from hpcai.config.load import load_study_file
     from hpcai.rules.listing import list_rules, list_verdicts
 
@@ -86,7 +86,7 @@ def estimate(
     ] = None,
     json: Annotated[Path | None, option("FILE", "write all numbers with their methods and sources")] = None,
 ) -> None:
-    """Say what a study will take: node-hours, storage, files."""
+    """Estimate the cost of a study: node-hours, storage, files."""
     from dataclasses import asdict
 
     from hpcai.campaign.estimate import Places, estimate_campaign

@@ -13,9 +13,9 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.compare.study import PointKey, Study
 
 CATEGORIES = ("rules", "data", "settings", "code", "machine", "software")
-"""In the order of importance: after other rules or data the scores do not mean the same."""
+"""In order of importance: with other rules or data, scores have another meaning."""
 CHANGE_COLUMNS = columns_of("changes")
-"""One row per difference; `where` is blank if it holds at all points that both results have."""
+"""One row per difference; `where` is blank if it applies to all points that both results have."""
 NOT_SET = "not set"
 ABSENT = "not recorded"
 
@@ -26,18 +26,18 @@ TABLE_FACTS = {
     "power_method": "settings", "workload": "settings", "page_cache": "settings", "commit": "code", "dirty": "code",
     "lock_sha256": "code", "machine": "machine",
 }  # fmt: skip
-"""Columns of the tables of runs and their scores that are facts about a point."""
+"""Columns of the tables of runs and their scores that describe a point."""
 IN_RECORD = ("rule_set", "time_staging", "precision", "compression", "quality_target", "machine", "workload", "suite")
-"""Of these, what the records say in more detail."""
+"""The subset that records cover in more detail."""
 NOT_OF_THE_POINT = (
     "plan.study", "plan.repetition", "plan.seed", "plan.benchmark.name", "plan.point.benchmark", "plan.point.variant",
     "plan.point.nodes", "plan.point.ranks_per_node", "plan.kind", "plan.profile", "plan.max_steps",
 )  # fmt: skip
-"""Keys that tell runs and points apart, not results."""
+"""Keys that identify runs and points instead of describing results."""
 IN_PLAN = (
     "machine", "rule_set", "time_staging", "limits", "submission", "seeds", "measure", "published", "compare_with",
 )  # fmt: skip
-"""Keys of a study that its runs' plans repeat, or that change no measurement."""
+"""Keys of a study that its runs' plans repeat, or that do not affect measurements."""
 PARTS = {
     "plan.benchmark.data": "data", "plan.benchmark.target": "rules", "plan.rule_set": "rules",
     "plan.time_staging": "rules", "plan.submission": "rules", "plan.machine": "machine", "plan": "settings",
@@ -45,7 +45,7 @@ PARTS = {
     "provenance.dirty": "code", "provenance.lock_sha256": "code", "provenance.machine_facts": "machine",
     "provenance.software": "software", "provenance.environment": "software", "provenance.page_cache": "settings",
 }  # fmt: skip
-"""Parts of a record and their categories; of two that fit the longer one counts, what fits none is left out."""
+"""Parts of a record and their categories; of two matches the longer one wins, and unmatched keys are ignored."""
 
 
 class Fact(NamedTuple):
@@ -61,7 +61,7 @@ PACK_SETTINGS = "benchmark.pack."
 
 @dataclass(frozen=True)
 class _Side:
-    """All facts of one result, by point, each with all its values over the runs."""
+    """All facts of one result by point, each with all its values over the runs."""
 
     facts: Mapping[PointKey, Mapping[Fact, str]]
     source: str
@@ -73,13 +73,13 @@ def find_changes(base: Study, new: Study) -> pd.DataFrame:
     Parameters
     ----------
     base, new
-        Two results. Where one has no run records, only what the tables of runs say is compared.
+        Two results. If one has no run records, only the tables of runs are compared.
 
     Returns
     -------
     pandas.DataFrame
-        :data:`CHANGE_COLUMNS`, ordered by category and key. ``points`` counts the points where it holds; ``before``
-        and ``after`` list all different values of the runs. The names of benchmarks and points stand in ``where``.
+        :data:`CHANGE_COLUMNS`, ordered by category and key. ``points`` is the number of points affected; ``before`` and
+        ``after`` list all distinct values of the runs. ``where`` names benchmarks and points.
     """
     detailed = bool(base.records) and bool(new.records)
     before, after = (_Side(_facts(study, detailed), _source(study, detailed)) for study in (base, new))
@@ -87,7 +87,7 @@ def find_changes(base: Study, new: Study) -> pd.DataFrame:
     rows = [*_study_rows(base, new), *_point_rows(before, after, common)]
     frame = pd.DataFrame(rows, columns=list(CHANGE_COLUMNS))
     order = frame["category"].map(CATEGORIES.index).astype("int64")
-    # The changes of a whole study come before those of one of its benchmarks.
+    # Changes of a whole study precede those of a single benchmark.
     return (
         frame.assign(order=order, part=frame["where"] != "")
         .sort_values(["order", "part", "key", "where"], kind="stable", ignore_index=True)
@@ -106,7 +106,7 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def _study_rows(base: Study, new: Study) -> Iterator[dict[str, Any]]:
-    """Yield what the files of the studies say besides the plans of their runs; their names in any case."""
+    """Yield differences in the study files that the runs' plans do not contain, and always the studies' names."""
     before = {"name": base.name, **dict(flatten(base.settings))}
     after = {"name": new.name, **dict(flatten(new.settings))}
     keys = before.keys() | after.keys() if base.settings and new.settings else {"name"}
@@ -132,7 +132,7 @@ def _point_rows(before: _Side, after: _Side, common: list[PointKey]) -> Iterator
 
 
 def _is_packed_again(before: Mapping[Fact, str], after: Mapping[Fact, str]) -> bool:
-    """Return whether equal data were packed by equal settings: old records hashed the time that it took as well."""
+    """Return whether equal data were packed with equal settings: old records also hashed the packing time."""
     data = before.get(_DATA, NOT_SET)
     settings = [
         {fact: text for fact, text in side.items() if fact.key.startswith(PACK_SETTINGS)} for side in (before, after)
@@ -147,7 +147,7 @@ def _row(fact: Fact, where: str, points: int, values: tuple[str, str], source: s
 
 
 def _where(keys: list[PointKey], common: list[PointKey]) -> str:
-    """Name whole benchmarks by their names, single points in full; nothing if it is all of them."""
+    """Name whole benchmarks by name and single points in full; blank if all points are affected."""
     if len(keys) == len(common):
         return ""
     words = []
@@ -168,7 +168,7 @@ def _point_facts(study: Study, runs: pd.DataFrame, detailed: bool) -> dict[Fact,
     for column, category in TABLE_FACTS.items():
         if column in runs and not (detailed and column in IN_RECORD):
             said = [_say(value) for value in runs[column].unique()]
-            # A run that failed has neither counted work nor power: that is not a setting.
+            # A failed run has neither counted work nor power, which is not a setting.
             known = [text for text in said if text != NOT_SET] or said
             values[Fact(category, column)] = dict.fromkeys(known)
     if detailed:
@@ -188,7 +188,7 @@ def _record_facts(record: Mapping[str, Any]) -> Iterator[tuple[Fact, str]]:
 
 
 def _category(key: str) -> str:
-    """Return the category of the longest part that contains a key; blank for what is not a fact, such as a command."""
+    """Return the category of the longest part that contains a key; blank for non-facts such as a command."""
     fitting = [part for part in PARTS if key == part or key.startswith(f"{part}.")]
     return PARTS[max(fitting, key=len)] if fitting else ""
 

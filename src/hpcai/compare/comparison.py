@@ -15,7 +15,7 @@ from hpcai.compare.study import Study, read_study
 
 @dataclass(frozen=True)
 class Side:
-    """Which result a side of a comparison is."""
+    """The result on one side of a comparison."""
 
     folder: str
     name: str
@@ -37,11 +37,11 @@ class Comparison:
     scores
         Differences in the scores (:data:`hpcai.compare.scores.COMPARISON_COLUMNS`).
     points
-        Which points were compared, and their failures (:data:`hpcai.compare.points.POINT_COLUMNS`).
+        The points compared, and their failures (:data:`hpcai.compare.points.POINT_COLUMNS`).
     same_runs
         Whether both sides contain the same runs: ids, attempts, start times, outcomes, scores.
     same_starts
-        Whether they hold runs of the same ids, attempts and start times, whatever their values are.
+        Whether both sides contain runs with the same ids, attempts and start times, whatever their values.
     """
 
     base: Side
@@ -61,12 +61,12 @@ def compare_folders(base: str | Path, new: str | Path, measures: Sequence[str] =
     base, new
         Results folders, see :func:`hpcai.compare.study.read_study`.
     measures
-        Names of the scores to compare, by default all.
+        Names of the scores to compare; defaults to all.
 
     Raises
     ------
     RecordError
-        If a folder holds no result that can be read.
+        If a folder contains no readable result.
     ConfigError
         If a measure is unknown.
     """
@@ -99,7 +99,7 @@ def _attempts(study: Study) -> set[tuple[str, str, str]]:
 
 
 def _same_values(base: pd.DataFrame, new: pd.DataFrame) -> bool:
-    """Return whether runs of the same ids have the same outcomes and scores, of those that both sides have."""
+    """Return whether runs with equal ids have equal outcomes and scores."""
     both = [name for name in ("best_quality", *BY_NAME) if name in base and name in new]
     sides = (runs.sort_values(["run_id", "attempt"]).reset_index(drop=True) for runs in (base, new))
     before, after = (runs[both].astype(float).assign(outcome=runs["outcome"].astype(str)) for runs in sides)

@@ -25,18 +25,18 @@ _NAN = float("nan")
 
 
 def find_level_shift(values: Sequence[float], seed: int = 1) -> tuple[int, float]:
-    """Return after how many values a series changes its level most, and the p of that change.
+    """Return the position of the largest level shift in a series, and its p.
 
-    The largest standardised difference of the means before and after any place, of the logarithms, against the same
-    of shuffled series: one value per result, because runs of one result are not independent evidence of a shift
-    between results. Fewer than eight values cannot reach 5 %.
+    Compares the largest standardised difference of the means before and after any position, of the logarithms, with
+    that of shuffled series. There is one value per result, because runs of one result are not independent evidence of a
+    shift between results. Fewer than eight values cannot reach 5 %.
 
     Parameters
     ----------
     values
-        Positive values in the order of time, without gaps.
+        Positive values in order of time, without gaps.
     seed
-        Of the shuffles: equal arguments give equal results.
+        Seed of the shuffles: equal arguments give equal results.
     """
     if len(values) < 4 or min(values) <= 0:
         return 0, _NAN
@@ -49,7 +49,7 @@ def find_level_shift(values: Sequence[float], seed: int = 1) -> tuple[int, float
 
 
 def _shift_statistics(series: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Difference of the means before and after each place, over its standard error but for a common factor."""
+    """Return the difference of the means before and after each position, over its standard error (up to a factor)."""
     count = series.shape[1]
     before = np.arange(1, count)
     centred = np.cumsum(series - series.mean(axis=1, keepdims=True), axis=1)[:, :-1]
@@ -58,12 +58,12 @@ def _shift_statistics(series: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 HISTORY_COLUMNS = columns_of("history")
-"""One row per result, point and measure. `number` counts the results from 1 in the order of their first start.
+"""One row per result, point and measure. `number` counts the results from 1 in order of their first start.
 
-`value` is the arithmetic mean of the runs with its interval `low`, `high`; `previous` and `best` name the folder
-of the last comparable result before that has this value, and of the best one up to this. `series` is the number of the
-result with which the comparable ones begin; `verdict` is that of `hpcai regress` against the previous result, "new"
-without one; `remark` says where a series shifts its level.
+`value` is the arithmetic mean of the runs with its interval `low`, `high`. `previous` and `best` name the folder of the
+last comparable earlier result with this value, and of the best one so far. `series` is the number of the first
+comparable result; `verdict` is that of `hpcai regress` against the previous result, "new"
+without one; `remark` marks level shifts of a series.
 """
 NO_EARLIER = "no earlier result of this point"
 
@@ -84,20 +84,20 @@ def history_of(
     measures
         Names of the scores.
     tolerance_ratio
-        Change that does not matter, as a ratio.
+        Change that is ignored, as a ratio.
 
     Returns
     -------
     pandas.DataFrame
-        :data:`HISTORY_COLUMNS`, by benchmark, variant, ranks, measure and number. Each score is compared with the
-        last earlier value of it that is comparable at the same point; where there is none, its series starts anew.
+        :data:`HISTORY_COLUMNS`, by benchmark, variant, ranks, measure and number. Each score is compared with its last
+        comparable earlier value at the same point; without one, its series starts anew.
 
     Raises
     ------
     ConfigError
         If no folder is given, one is given twice, or a measure is unknown.
     RecordError
-        If a folder holds no result that can be read.
+        If a folder contains no readable result.
     """
     chosen = choose_measures(measures)
     studies = _in_order(folders)
@@ -122,7 +122,7 @@ def _in_order(folders: Sequence[str | Path]) -> list[Study]:
 
 
 def _study_rows(number: int, study: Study, measures: Sequence[Measure]) -> Iterator[dict[str, Any]]:
-    """Yield the values of one result, as yet without anything to compare them with."""
+    """Yield the values of one result, not yet compared with anything."""
     for key, runs in study.point_runs().items():
         first = runs.iloc[0]
         for measure in measures:
@@ -157,11 +157,11 @@ def _study_rows(number: int, study: Study, measures: Sequence[Measure]) -> Itera
 
 
 def _judge_study(table: _Table, earlier: Sequence[Study], study: Study, names: Sequence[str], tolerance: float) -> None:
-    """Write into the rows of one result what changed against the last comparable value before each."""
+    """Add to the rows of one result the change against the last comparable earlier value of each."""
     number = len(earlier) + 1
     still = {(key, name) for own, key, name in table if own == number}
     for back in range(len(earlier), 0, -1):
-        # A result without a value does not end the series: the one before it is the last that can be compared.
+        # A result without a value does not end the series: the previous one remains the reference.
         there = {(key, name) for key, name in still if table.get((back, key, name), _NOTHING)["n"]}
         if not there:
             continue
@@ -182,7 +182,7 @@ def _judge_study(table: _Table, earlier: Sequence[Study], study: Study, names: S
 
 
 def _against(row: Mapping[Any, Any], previous: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a row of a comparison says about a result; `previous` is the row of the result before."""
+    """Return the comparison columns of a result; `previous` is the row of the previous result."""
     return {
         "ratio_to_previous": row["ratio"],
         "ratio_to_previous_low": row["low_ratio"],
@@ -197,14 +197,14 @@ def _against(row: Mapping[Any, Any], previous: Mapping[str, Any]) -> dict[str, A
 
 
 def _refused(own: Mapping[str, Any], row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return why a series starts anew, from the nearest result that was not comparable."""
+    """Explain why a series starts anew, from the nearest result that was not comparable."""
     if own["reason"] != NO_EARLIER:
         return {}
     return {"reason": f"a new series, not comparable with the previous result: {row['note']}"}
 
 
 def _add_best(table: _Table) -> None:
-    """Write which result of its series up to each row is the best, and the ratio to it."""
+    """Add the best result of each row's series so far, and the ratio to it."""
     for part in _series(list(table.values())):
         holder = part[0]
         for row in part:
@@ -218,7 +218,7 @@ def _beats(row: Mapping[str, Any], holder: Mapping[str, Any]) -> bool:
 
 
 def _add_shifts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Write into the first result after a significant shift of a series that its level has shifted."""
+    """Mark the first result after a significant level shift of a series."""
     series = [part for part in _series(rows) if len(part) > 1]
     found = [find_level_shift([row["value"] for row in part]) for part in series]
     corrected = correct_holm([p for _, p in found])
@@ -233,7 +233,7 @@ def _add_shifts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _series(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return the rows with a value by their series of comparable results, each in the order of time."""
+    """Return the rows with a value by series of comparable results, each in order of time."""
     series: dict[tuple[PointKey, str, int], list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: int(row["number"])):
         if row["value"] > 0:

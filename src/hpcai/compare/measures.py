@@ -1,4 +1,4 @@
-"""The scores that are compared, the most important first."""
+"""The scores to compare, most important first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.statistics.summaries import finite
 
 Better = Literal["lower", "higher", ""]
-"""Which way is better; blank where a number alone does not tell."""
+"""Direction of improvement; blank if a number alone does not determine it."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Measure:
     column
         Its column of the tables `runs` or `run_scores`; the unit ends the name.
     words, unit
-        How it is written.
+        Display name and unit.
     better
-        Which way is better; blank for the quality, whose direction belongs to its metric.
+        Direction of improvement; blank for quality, whose direction depends on its metric.
     needs
-        Columns that must be equal on both sides, or the values are not of one kind.
+        Columns that must be equal on both sides for values to be comparable.
     source_column
-        Column that names what was measured once for several runs, such as their power: it counts once.
+        Column that names the source of a value shared by several runs, such as their power: it counts once.
     """
 
     column: str
@@ -67,16 +67,16 @@ MEASURES = (
 )
 BY_NAME = {measure.column: measure for measure in MEASURES}
 HEADLINES = ("time_to_train_s", "vflops_flop_per_s", "train_rate_samples_per_s")
-"""What a regression is judged by unless other measures are named: each one more makes a finding harder."""
+"""Default measures for judging a regression: each additional one makes a finding harder."""
 
 
 def choose_measures(names: Sequence[str]) -> tuple[Measure, ...]:
-    """Return the measures of these names, in the order of importance.
+    """Return the named measures, in order of importance.
 
     Raises
     ------
     ConfigError
-        If a name is none; says which there are.
+        If a name is unknown; lists the known ones.
     """
     unknown = [name for name in names if name not in BY_NAME]
     if unknown:
@@ -85,7 +85,7 @@ def choose_measures(names: Sequence[str]) -> tuple[Measure, ...]:
 
 
 def values_of(runs: pd.DataFrame, measure: Measure) -> list[float]:
-    """Return one value for each run that earned one; for each measurement, where one served several runs."""
+    """Return one value per run that has one, or per measurement if one measurement served several runs."""
     if measure.column not in runs:
         return []
     complete = runs[runs["outcome"].isin(COMPLETE)].dropna(subset=[measure.column])
@@ -96,10 +96,10 @@ def values_of(runs: pd.DataFrame, measure: Measure) -> list[float]:
 
 
 def direction_of(measure: Measure, runs: pd.DataFrame) -> Better:
-    """Return which way is better; for a quality, as the runs that reached their target or missed it show."""
+    """Return the direction of improvement; for a quality, inferred from runs that reached or missed their target."""
     if measure.column != QUALITY:
         return measure.better
-    # A run has converged if and only if its best quality reached the target: that tells the direction of the metric.
+    # A run has converged if and only if its best quality reached the target, which reveals the metric's direction.
     judged = runs[runs["outcome"].isin(COMPLETE) & (runs["best_quality"] != runs["quality_target"])]
     above = judged["best_quality"].astype(float) > judged["quality_target"].astype(float)
     votes = set(above == (judged["outcome"] == "converged"))

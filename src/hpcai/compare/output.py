@@ -1,4 +1,4 @@
-"""Comparisons, verdicts and histories as files for other programs."""
+"""Write comparisons, verdicts and histories as files for other programs."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -11,11 +11,11 @@ from hpcai.compare.verdict import Regression
 from hpcai.core.files import write_asked
 
 COUNTS = ("ranks", "n_base", "n_new")
-"""Counts that a table holds as floating-point numbers, because some are missing."""
+"""Counts stored as floating-point numbers, because some are missing."""
 
 
 def comparison_as_dict(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as plain values; None for what was not measured."""
+    """Return a comparison as plain values; None for values not measured."""
     return {
         "base": asdict(comparison.base),
         "new": asdict(comparison.new),
@@ -28,7 +28,7 @@ def comparison_as_dict(comparison: Comparison) -> dict[str, Any]:
 
 
 def regression_as_dict(regression: Regression) -> dict[str, Any]:
-    """Return a verdict as plain values, with the comparison that it rests on."""
+    """Return a verdict as plain values, with its comparison."""
     return {
         "verdict": regression.verdict,
         "tolerance_ratio": regression.tolerance_ratio,
@@ -50,7 +50,7 @@ def write_frame(frame: pd.DataFrame, file: Path) -> None:
 
 
 def write_comparison(comparison: Comparison, file: Path) -> Path:
-    """Write the scores as CSV, and the changes into a second file beside it, whose path is returned."""
+    """Write the scores as CSV, and the changes to a second file next to it, whose path is returned."""
     beside = file.with_name(f"{file.stem}_changes{file.suffix}")
     write_frame(comparison.scores, file)
     write_frame(comparison.changes, beside)
@@ -58,7 +58,7 @@ def write_comparison(comparison: Comparison, file: Path) -> Path:
 
 
 def _whole(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose counts are whole numbers, also where some of them are missing."""
+    """Return a table with counts as whole numbers, even if some are missing."""
     return frame.astype({name: "Int64" for name in COUNTS if name in frame})
 
 

@@ -1,4 +1,4 @@
-"""Which points of two results may be compared, and how many of their runs failed."""
+"""Find the comparable points of two results, and count their failed runs."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,13 +21,13 @@ POINT_COLUMNS = columns_of("comparison_points")
 """One row per point of either result. `status`: compared, not_comparable, only_base, only_new. `finished` counts the
 runs that completed training; `p_failures` is Fisher's one-sided p that the new runs miss the target more often."""
 IDENTITY = ("suite", "workload", "quality_metric", "quality_target")
-"""What has to be equal: another value makes another problem."""
+"""Properties that must be equal: a different value defines a different problem."""
 NOT_THE_DATA = ("path", "archives", "source")
-"""Where the data come from says nothing about what they are."""
+"""The source of the data does not define their content."""
 
 
 def match_points(base: Study, new: Study) -> pd.DataFrame:
-    """Return all points of two results, and which of them are comparable.
+    """Return all points of two results, marking the comparable ones.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def match_points(base: Study, new: Study) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        :data:`POINT_COLUMNS`, in the order of benchmark, variant and ranks. The p values of failures are corrected by
-        Holm over all points that are compared.
+        :data:`POINT_COLUMNS`, ordered by benchmark, variant and ranks. The p values of failures are corrected by Holm
+        over all compared points.
     """
     sides = (base.point_runs(), new.point_runs())
     rows = [_point_row(key, (base, new), sides) for key in dict.fromkeys([*sides[0], *sides[1]])]
@@ -48,7 +48,7 @@ def match_points(base: Study, new: Study) -> pd.DataFrame:
 
 
 def key_of(row: Mapping[Any, Any]) -> PointKey:
-    """Return which point a row is about."""
+    """Return the key of a row's point."""
     return PointKey(*(row[name] for name in PointKey._fields))
 
 
@@ -103,7 +103,7 @@ def _status(studies: tuple[Study, Study], parts: list[pd.DataFrame | None]) -> t
 
 def _differences(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> Iterator[str]:
     for name in dict.fromkeys([*before, *after]):
-        # What a side does not have on record, such as the metric of runs that all failed, contradicts nothing.
+        # A fact that one side lacks, such as the metric of runs that all failed, is no contradiction.
         values = before.get(name), after.get(name)
         if values[0] and values[1] and values[0] != values[1]:
             words = [" and ".join(sorted(value)) for value in values if value]
@@ -112,7 +112,7 @@ def _differences(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) 
 
 def _identity(study: Study, runs: pd.DataFrame) -> dict[str, set[str]]:
     found = {name: {say_value(value) for value in runs[name].dropna()} - {""} for name in IDENTITY if name in runs}
-    # Downloaded data and data that were there before are the same; generated ones never are.
+    # Downloaded and pre-existing data count as equal; generated data never do.
     found["data"] = {"generated" if source == "generated" else "official" for source in runs["data_source"]}
     for run_id in runs["run_id"]:
         plan = study.records.get(str(run_id), {}).get("plan", {})
@@ -123,5 +123,5 @@ def _identity(study: Study, runs: pd.DataFrame) -> dict[str, set[str]]:
 
 
 def say_value(value: object) -> str:
-    """Return a value in words that two tables share, whatever their types."""
+    """Return a value in a form that is the same for two tables of different types."""
     return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""How every score changed between two results, with the significance that the number of runs allows."""
+"""Changes of every score between two results, with the significance that the number of runs allows."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -18,19 +18,19 @@ from hpcai.metrics.statistics.significance import Significance, compare_samples,
 
 NOT_OF_ONE_KIND = Message("scores.not_of_one_kind", "not of one kind: {differences}")
 COMPARISON_COLUMNS = columns_of("comparison")
-"""One row per point and score; one without a `measure` for each point that is not compared (`note` says why).
+"""One row per point and score, and one without a `measure` per point that is not compared (`note` gives the reason).
 
 `ratio` is new over base; `p_corrected` is `p_bounded` corrected for all scores of the table (Holm), or `p_permutation`
-where there is no spread. `detectable_ratio` is the smallest change that the rule finds with 80 % probability, after the
-correction, in a score that alone has changed. `finding`: "worse", "better" or "different" (significant, the last
-without a better direction), "not significant", "too few runs" (without spread, and no arrangement of them reaches 5 %),
-"one run", "not measured", "not comparable", "no ratio", "identical" (the same values on both sides).
+without a spread. `detectable_ratio` is the smallest change that the rule detects with 80 % probability, after the
+correction, if only that score changes. `finding`: "worse", "better" or "different" (significant, the last without a
+direction), "not significant", "too few runs" (no spread, and no permutation of them reaches 5 %),
+"one run", "not measured", "not comparable", "no ratio", "identical" (equal values on both sides).
 """
 FINDINGS = (
     "worse", "different", "better", "not comparable", "not significant", "too few runs", "one run", "no ratio",
     "not measured", "identical",
 )  # fmt: skip
-"""In the order of importance."""
+"""In order of importance."""
 
 
 def compare_scores(
@@ -49,15 +49,15 @@ def compare_scores(
     points
         Their points (:func:`hpcai.compare.points.match_points`).
     measures
-        The scores; the more, the stricter the correction.
+        The scores; more of them make the correction stricter.
     wanted
-        Which points and columns of scores to compare; all by default.
+        Points and columns of scores to compare; defaults to all.
 
     Returns
     -------
     pandas.DataFrame
-        :data:`COMPARISON_COLUMNS`, the most important first: by finding, then by the order of the measures, then by
-        the size of the change. Scores that neither side has are left out.
+        :data:`COMPARISON_COLUMNS`, most important first: by finding, then by measure, then by the size of the change.
+        Scores that neither side has are omitted.
     """
     before, after = base.point_runs(), new.point_runs()
     rows: list[dict[str, Any]] = []
@@ -75,7 +75,7 @@ def compare_scores(
 
 
 def _score_row(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, Any] | None:
-    """Return the change of one score at one point; nothing if neither side has it."""
+    """Return the change of one score at one point; None if neither side has it."""
     values = [values_of(side, measure) for side in sides]
     if not any(values):
         return None
@@ -111,7 +111,7 @@ def _not_of_one_kind(
 
 
 def _direction(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> Better:
-    """Return which way is better, as the runs of either side show."""
+    """Return the direction of improvement, inferred from the runs of either side."""
     return direction_of(measure, sides[0]) or direction_of(measure, sides[1])
 
 
@@ -122,7 +122,7 @@ def _unit(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> str:
 
 
 def _judge(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add the corrected p values and what was found."""
+    """Add the corrected p values and the findings."""
     p_values = frame["p_bounded"].astype(float).fillna(frame["p_permutation"].astype(float))
     frame["p_corrected"] = correct_holm(p_values.tolist())
     tested = count_tested(frame)
@@ -140,7 +140,7 @@ def _judge(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_tested(scores: pd.DataFrame) -> int:
-    """Return for how many scores the p values of a comparison are corrected."""
+    """Return the number of scores for which the p values of a comparison are corrected."""
     return int(scores["p_corrected"].notna().sum())
 
 
@@ -156,7 +156,7 @@ def _finding(row: dict[Any, Any]) -> str:
 
 
 def _tested(row: dict[Any, Any]) -> str:
-    """Return what the tests found."""
+    """Return the finding of the tests."""
     change = Significance(**{name: row[name] for name in ("p_bounded", "p_permutation", "smallest_p", "beyond_range")})
     if not change.is_significant(row["p_corrected"]):
         return "not significant" if change.can_be_significant else "too few runs"

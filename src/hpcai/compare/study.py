@@ -19,11 +19,11 @@ NEEDED = (
     "run_id", "study", "suite", "workload", *POINT, "ranks", "outcome", "quality_target",
     "started_utc", "attempt", "data_source", "best_quality",
 )  # fmt: skip
-"""Columns of the table of runs without which nothing can be compared."""
+"""Required columns of the table of runs."""
 
 
 class PointKey(NamedTuple):
-    """What is compared with what: the same benchmark, variant and engine at the same scale; the fields of `POINT`."""
+    """Identity of a point: benchmark, variant, engine and scale; the fields of `POINT`."""
 
     benchmark: str
     variant: str
@@ -32,7 +32,7 @@ class PointKey(NamedTuple):
 
     @property
     def label(self) -> str:
-        """How the point is written in one word."""
+        """The point as a single word."""
         return label_of(self._asdict())
 
 
@@ -43,18 +43,18 @@ class Study:
     Attributes
     ----------
     folder
-        The folder, as it was named.
+        The folder, as named by the user.
     name
         Name of the study, or of all studies in it.
     runs
-        The table `runs`, with the columns of `run_scores` where that table is there.
+        The table `runs`, with the columns of `run_scores` if that table exists.
     points
-        The table `scores`, or else `scales`; without rows if there is neither.
+        The table `scores`, or else `scales`; empty if there is neither.
     settings
         Contents of `study.json`; empty if it is missing.
     records
-        Run records by run id, those that are there; as they were written, because a comparison has to read the records
-        of older versions too.
+        Existing run records by run id, not validated, because a comparison must also read records of older
+        versions.
     tables
         The files that were read.
     """
@@ -83,7 +83,7 @@ class Study:
         return {PointKey(*map(str, key)): group for key, group in groups}
 
     def point_row(self, key: PointKey) -> Mapping[str, Any]:
-        """Return a point's row of the table of scores or scales; empty if there is none."""
+        """Return a point's row of the table of scores or scales; empty without one."""
         if self.points.empty:
             return {}
         mask = pd.Series(True, index=self.points.index)
@@ -94,18 +94,18 @@ class Study:
 
 
 def read_study(folder: str | Path) -> Study:
-    """Read one results folder; the raw data need not be there.
+    """Read one results folder; the raw data need not exist.
 
     Parameters
     ----------
     folder
-        A results folder: ``tables/runs.parquet`` is needed, ``tables/run_scores.parquet``, ``tables/scores.parquet``,
-        ``study.json`` and ``runs/*/record.json`` are used where they are.
+        A results folder: ``tables/runs.parquet`` is required; ``tables/run_scores.parquet``, ``tables/scores.parquet``,
+        ``study.json`` and ``runs/*/record.json`` are used if they exist.
 
     Raises
     ------
     RecordError
-        If the folder is no results folder, or one of its files is damaged or of another version.
+        If it is not a results folder, or one of its files is damaged or of another version.
     """
     place = Path(folder)
     runs_file = place / "tables" / "runs.parquet"
@@ -138,7 +138,7 @@ def _advice(place: Path) -> str:
 
 
 def _add_scores(runs: pd.DataFrame, runs_file: Path) -> tuple[pd.DataFrame, tuple[Path, ...]]:
-    """Join the scores of the runs, where that table exists."""
+    """Add the scores of the runs, if that table exists."""
     file = runs_file.with_name("run_scores.parquet")
     if not file.is_file():
         return runs, (runs_file,)

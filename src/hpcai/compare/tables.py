@@ -1,4 +1,4 @@
-"""The tables of comparison of a study: against the last of its earlier results, and over all of them."""
+"""Comparison tables of a study: against the last of its earlier results, and the history of all of them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,19 +17,19 @@ def comparison_tables(earlier: Sequence[str | Path], folder: str | Path) -> dict
     Parameters
     ----------
     earlier
-        Results folders of earlier studies; the last one is compared with, all of them make the history.
+        Results folders of earlier studies; the last one is the base of the comparison, all of them form the history.
     folder
         The results folder of the study.
 
     Returns
     -------
     dict
-        The tables by name; without rows if there is no earlier result.
+        The tables by name; empty without an earlier result.
 
     Raises
     ------
     RecordError
-        If a folder holds no result that can be read.
+        If a folder contains no readable result.
     """
     if not earlier:
         columns = {"comparison": COMPARISON_COLUMNS, "changes": CHANGE_COLUMNS, "history": HISTORY_COLUMNS}

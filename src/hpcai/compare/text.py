@@ -1,4 +1,4 @@
-"""Comparisons, verdicts and histories as text for a terminal."""
+"""Format comparisons, verdicts and histories as text for a terminal."""
 
 import math
 import re
@@ -19,10 +19,10 @@ from hpcai.core.text import DASH, say_change, say_count, say_share, say_value
 from hpcai.core.text_table import WIDTH, say_table
 
 MOST_ROWS = 40
-"""Rows of a table that fit a few screens."""
+"""Rows of a table that fit on a few screens."""
 LONGEST_CELL = 44
 LARGEST = 10.0
-"""Where only changes beyond this ratio would be found, their size is not told: no result is that far from another."""
+"""If only changes beyond this ratio could be detected, their size is omitted: results never differ by that much."""
 NOTABLE = ("worse", "different", "better", "not comparable")
 SAME_RUNS = Message("text.same_runs", "both contain exactly the same runs")
 SAME_STARTS = Message(
@@ -39,7 +39,7 @@ _DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
 
 
 def say_comparison(comparison: Comparison, *, everything: bool = False) -> str:
-    """Return what changed between two results: settings first, then scores, the most important rows on top.
+    """Return the changes between two results: settings first, then scores, the most important rows on top.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def say_comparison(comparison: Comparison, *, everything: bool = False) -> str:
 
 
 def say_regression(regression: Regression) -> str:
-    """Return a verdict with its reasons, the most severe points first, the verdict itself as the last line."""
+    """Return a verdict with its reasons, most severe points first, and the verdict itself as the last line."""
     order = {name: number for number, name in enumerate(VERDICTS)}
     points = regression.points.sort_values("verdict", key=lambda names: names.map(order), kind="stable")
     rows = [(row["verdict"], _label(row)) for row in points.to_dict("records")]
@@ -105,7 +105,7 @@ def say_history(history: pd.DataFrame) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text whose commits and digests are cut to twelve digits."""
+    """Return a text with commits and digests shortened to twelve digits."""
     return _DIGEST.sub(lambda found: found.group()[:12], text)
 
 

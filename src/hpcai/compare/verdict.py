@@ -1,4 +1,4 @@
-"""Whether a result is worse than another by more than a tolerance: the verdict of continuous benchmarking."""
+"""Judge whether a result is worse than another by more than a tolerance, for continuous benchmarking."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ TOLERANCE = 0.05
 REGRESSION, IMPROVEMENT = "regression", "improvement"
 NO_CHANGE, INCONCLUSIVE = "no change", "inconclusive"
 VERDICTS = (REGRESSION, INCONCLUSIVE, IMPROVEMENT, NO_CHANGE)
-"""The most severe first: a point, and a whole result, gets the most severe verdict of its parts."""
+"""Most severe first: a point, and a whole result, gets the most severe verdict of its parts."""
 NEW = "new"
-"""Verdict on a point that the base does not have: it decides nothing."""
+"""Verdict on a point that the base lacks; it does not affect the result."""
 EXIT_CODES = {REGRESSION: 2, INCONCLUSIVE: 3}
 FEW_RUNS = Message("verdict.few_runs", " (few runs: assuming a normal distribution)")
 WITHIN = Message("verdict.within", "{size}: within {tolerance}")
@@ -73,15 +73,15 @@ class Regression:
     Attributes
     ----------
     verdict
-        The most severe of all points: regression, inconclusive, improvement, no change.
+        The most severe verdict of all points: regression, inconclusive, improvement, no change.
     points
-        One row per point (:data:`POINT_VERDICT_COLUMNS`): its verdict, why, whether it is lost (the base has runs of
-        it that completed training, the new result has no run), and what does not decide but should be seen, such as
+        One row per point (:data:`POINT_VERDICT_COLUMNS`): its verdict, the reason, whether it is lost (the base has
+        runs that completed training, the new result has no run), and remarks that do not affect the verdict, such as
         another validity.
     scores
         The comparison with a verdict for each score (:data:`SCORE_VERDICT_COLUMNS`).
     tolerance_ratio
-        What is not a change: a cost between ``1 / (1 + tolerance)`` and ``1 + tolerance``.
+        Costs between ``1 / (1 + tolerance)`` and ``1 + tolerance`` do not count as a change.
     comparison
         Basis of the verdict.
     """
@@ -94,14 +94,14 @@ class Regression:
 
     @property
     def lost_points(self) -> int:
-        """How many points the base has measured and the new result lacks."""
+        """Number of points that the base has measured and the new result lacks."""
         return int(self.points["lost"].sum())
 
     def exit_code(self, *, require_conclusive: bool = False, allow_lost: bool = False) -> int:
-        """Return 2 for a regression, 3 for an inconclusive result that is not allowed, otherwise 0.
+        """Return 2 for a regression, 3 for an inconclusive result that is not accepted, otherwise 0.
 
-        A result that lacks points of the base is never passed unless that is allowed: what was not run again may
-        hide any regression. Too few runs are passed unless a conclusion is required.
+        A result that lacks points of the base only passes if that is allowed, because a missing point may hide any
+        regression. Too few runs pass unless a conclusion is required.
         """
         passed = not require_conclusive and (allow_lost or not self.lost_points)
         if self.verdict == INCONCLUSIVE and passed:
@@ -119,16 +119,16 @@ def regress_folders(
     base, new
         Results folders.
     tolerance_ratio
-        Change of a score that does not matter, as a ratio: 0.05 for 5 %.
+        Change of a score that is tolerated, as a ratio: 0.05 for 5 %.
     measures
-        The scores that decide.
+        The scores to judge.
 
     Raises
     ------
     ConfigError
         If the tolerance is not positive, or a measure unknown.
     RecordError
-        If a folder holds no result that can be read.
+        If a folder contains no readable result.
     """
     if not 0 < tolerance_ratio < 1:
         raise ConfigError(f"--tolerance: found {tolerance_ratio}; a ratio between 0 and 1 is allowed, such as 0.05")
@@ -155,11 +155,11 @@ def judge_scores(scores: pd.DataFrame, tolerance_ratio: float) -> pd.DataFrame:
 
 
 def judge_score(row: Mapping[Any, Any], tolerance_ratio: float, tested: int = 1) -> tuple[str, str]:
-    """Return the verdict on one row of a comparison of so many tested scores, and its reason.
+    """Return the verdict on one row of a comparison of several tested scores, and its reason.
 
-    A regression or an improvement is significant and larger than the tolerance; no change has its whole 95 % interval
-    within the tolerance (or identical values, or no spread in as many runs as show a significant change that is
-    smaller); everything else is inconclusive.
+    A regression or improvement is significant and larger than the tolerance. No change means that the whole 95 %
+    interval is within the tolerance (or values are identical, or there is no spread in enough runs to make a smaller
+    change significant). Everything else is inconclusive.
     """
     limit = 1 + tolerance_ratio
     if row["finding"] in ("not comparable", "not measured", "no ratio", "one run"):
@@ -179,7 +179,7 @@ def judge_score(row: Mapping[Any, Any], tolerance_ratio: float, tested: int = 1)
 
 
 _SIGNIFICANT = {"worse": REGRESSION, "better": IMPROVEMENT, "different": INCONCLUSIVE}
-"""Findings that are significant, and the verdicts on changes beyond the tolerance."""
+"""Significant findings, and the verdicts on such changes beyond the tolerance."""
 
 
 def _undirected(row: Mapping[Any, Any]) -> str:
@@ -235,11 +235,11 @@ def _named_reasons(scores: pd.DataFrame) -> list[str]:
 
 
 def _about_failures(point: Mapping[Any, Any]) -> tuple[str, str]:
-    """Return the verdict that follows from the runs without a result; blank if they are no more than before."""
+    """Return the verdict on runs without a result; blank if there are no more than before."""
     before = f"{point['converged_base']} of {point['runs_base']} runs"
     after = f"{point['converged_new']} of {point['runs_new']}"
     if point["runs_new"] and point["finished_base"] and not point["finished_new"]:
-        # Training to the end is no matter of chance as reaching the target is: one broken run of one is enough.
+        # Unlike reaching the target, completing training is not random: a single failed run is enough.
         return REGRESSION, NONE_FINISHED(before=before, after=after)
     less = LESS_CONVERGENCE(before=before, after=after, p=point["p_failures_corrected"])
     if point["p_failures_corrected"] <= ALPHA:

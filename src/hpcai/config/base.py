@@ -12,10 +12,10 @@ class Settings(BaseModel):
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-"""What becomes part of a path or a label: lower-case letters, digits and underscores, a letter first."""
+"""Part of a path or a label: lower-case letters, digits and underscores, starting with a letter."""
 
 SafePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,@%-]{1,1000}$")]
-"""A path without blanks or shell text; ``${VARIABLE}`` is replaced on the machine that uses it."""
+"""A path without blanks or shell syntax; ``${VARIABLE}`` is replaced on the machine that uses it."""
 
 
 def _one_printable_line(text: str) -> str:
@@ -28,14 +28,18 @@ Text = Annotated[str, StringConstraints(max_length=500), AfterValidator(_one_pri
 """A sentence for people: shown, never executed and never part of a path."""
 
 LARGEST_COUNT = 2**53 - 1
-"""The largest that tables and JSON hold exactly; longer ones than 4,300 digits cannot even be printed."""
+"""Largest count that tables and JSON hold exactly; numbers beyond 4,300 digits cannot even be printed."""
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT, strict=True)]
 Index = Annotated[int, Field(ge=0, le=LARGEST_COUNT, strict=True)]
 Seed = Annotated[int, Field(ge=1, lt=2**31, strict=True)]
 Ratio = Annotated[float, Field(ge=0, lt=1)]
 Compression = Literal["none", "fp16"]
-"""Of gradients in the allreduce."""
+"""Compression of gradients in the allreduce."""
 Engine = Literal["horovod", "tensorflow", "jax"]
-"""What exchanges tensors between ranks, a module of `hpcai.training.collectives` each; with jax also what computes."""
+"""Library that exchanges tensors between ranks, one module of `hpcai.training.collectives` each; jax also computes."""
+AllreduceTopology = Literal["default", "ring", "tree", "hierarchical"]
+"""Topology of the allreduce; ``default``: the libraries choose."""
+EvaluationCache = Literal["none", "memory", "node_local"]
+TrainingCache = Literal["none", "memory"]
 SpatialParts = Literal[1, 2, 4]
 """Ranks that share a sample, each with an equal part of its planes along the first axis."""

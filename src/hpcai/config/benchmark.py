@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from hpcai.config.base import Count, Engine, Name, SafePath, Settings, Text
 from hpcai.core.messages import Message
@@ -14,16 +14,16 @@ NEEDS_PLAIN_SHARDS = Message(
 
 
 class PartTraffic(NamedTuple):
-    """What a rank sends in a step, for one sample, to those it shares the sample with.
+    """Traffic of a rank in a step, for one sample, to the ranks that share the sample.
 
     Attributes
     ----------
     to_neighbour
-        Numbers to each neighbour, forward and backward, on the mean of both of them.
+        Numbers sent to each neighbour, forward and backward, averaged over both neighbours.
     to_each
-        Numbers to every rank of the replica.
+        Numbers sent to every rank of the replica.
     exchanges
-        Exchanges in a step, one after the other.
+        Number of sequential exchanges in a step.
     """
 
     to_neighbour: float = 0.0
@@ -39,7 +39,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
 class DataSettings(Settings):
-    """Where the samples come from; the workload adds the shape of a sample."""
+    """Source of the samples; the workload adds the shape of a sample."""
 
     dataset: Name = Field(description="Folder below data/; benchmarks with the same dataset name share it.")
     source: Literal["generate", "download", "existing"]
@@ -66,7 +66,7 @@ class DataSettings(Settings):
 
 
 class PackSettings(Settings):
-    """How the samples become few shards for fast staging."""
+    """Packing of the samples into few shards for fast staging."""
 
     codec: Literal["none", "gzip", "zstd", "shuffle_zstd"] = Field(
         default="shuffle_zstd", description="shuffle_zstd is made for 16-bit counts."
@@ -82,7 +82,7 @@ class PackSettings(Settings):
 
 
 class StagingSettings(Settings):
-    """Where the training job reads its samples from."""
+    """Location from which training reads its samples."""
 
     place: Literal["node_local", "none"] = Field(
         default="node_local", description="Unpack the shards to node-local storage, or read in place."
@@ -93,7 +93,7 @@ class StagingSettings(Settings):
 
 
 class Target(Settings):
-    """The quality at which a run has converged."""
+    """The quality at which a run counts as converged."""
 
     value: float = Field(gt=0)
     official: bool = Field(default=False, description="True only for the target given in the suite's rules.")
@@ -101,13 +101,30 @@ class Target(Settings):
 
 
 class RecipeSettings(Settings):
-    """What every recipe has; the workload adds optimizer and schedule."""
+    """Settings of every recipe; the workload adds optimizer and schedule."""
+
+    unwritten: ClassVar[tuple[str, ...]] = ("skip_gradient_norm",)
+    """Keys that plans leave out where they have their default: plans stay as they were before there was a choice."""
 
     global_batch: Count
     max_epochs: Count
     evaluation_interval_epochs: Count = Field(
         default=1, description="The quality is evaluated every N epochs, and after the last one."
     )
+    skip_gradient_norm: float = Field(
+        default=0.0,
+        ge=0,
+        description="Gradient skipping: a step whose mean gradient has a larger Euclidean norm changes nothing; 0: "
+        "every step counts.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        fields: dict[str, object] = write(self)
+        for name in self.unwritten:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                fields.pop(name, None)
+        return fields
 
 
 class BenchmarkSettings(Settings):
@@ -117,15 +134,15 @@ class BenchmarkSettings(Settings):
     stop: ClassVar[Literal["target", "epochs"]]
     """A run ends when it reaches the target (MLPerf HPC), or after a fixed number of epochs (HPC AI500)."""
     remainder: ClassVar[Literal["refuse", "drop", "pad"]]
-    """What happens to training samples that do not fill a global batch: none may be left; they are left out of the
-    epoch (others in each epoch); or the batch is filled up with samples of the same epoch."""
+    """Treatment of training samples that do not fill a global batch: refuse any remainder; drop it from the epoch
+    (others in each epoch); or pad the batch with samples of the same epoch."""
     native: ClassVar[bool]
-    """Whether TensorFlow reads the official container itself (TFRecord); others are converted when they are packed."""
+    """Whether TensorFlow reads the official container itself (TFRecord); other containers are converted when packed."""
 
     engines: ClassVar[tuple[Engine, ...]] = ("horovod", "tensorflow")
-    """What can train it; jax needs models in Keras' layers and keras.ops."""
+    """Engines that can train it; jax needs models made of Keras' layers and keras.ops."""
 
-    if TYPE_CHECKING:  # each workload declares its own, in an order of its own
+    if TYPE_CHECKING:  # each workload declares its own, in its own order
         workload: str
         data: DataSettings
         model: Any
@@ -139,15 +156,15 @@ class BenchmarkSettings(Settings):
 
     @property
     def is_packed(self) -> bool:
-        """Whether training reads shards or what is staged from them, not the dataset itself."""
+        """Whether training reads shards or data staged from them, instead of the dataset itself."""
         return self.staging.place == "node_local" or not self.native
 
-    def refuse_parts(self, parts: int) -> str:  # noqa: ARG002  a workload that cuts its samples looks at it
-        """Return what is allowed instead of cutting each sample into so many parts (more than 1); empty if nothing."""
+    def refuse_parts(self, parts: int) -> str:  # noqa: ARG002  used by workloads that split samples
+        """Return the allowed values if samples cannot be split into so many parts (more than 1); blank if they can."""
         return WHOLE_SAMPLES(workload=self.workload)
 
-    def part_traffic(self, parts: int) -> PartTraffic:  # noqa: ARG002  a workload that cuts its samples looks at it
-        """Return what ranks send that share each sample in so many parts; nothing for whole samples."""
+    def part_traffic(self, parts: int) -> PartTraffic:  # noqa: ARG002  used by workloads that split samples
+        """Return the traffic between ranks that share each sample; zero for whole samples."""
         return PartTraffic()
 
     @model_validator(mode="after")

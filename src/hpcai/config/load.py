@@ -1,4 +1,4 @@
-"""Read and check a study with all its files, before anything is done; report all errors at once."""
+"""Read and check a study with all its files before anything else happens; report all errors at once."""
 
 import json
 import math
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hpcai.config.execution import check_execution
 from hpcai.config.machine import Machine
 from hpcai.config.plans import Campaign
 from hpcai.config.published import Published
@@ -48,10 +49,11 @@ TOO_MANY_INSTANCES = Message(
     "at most {most}: so many of {nodes} x {ranks_per_node} ranks have cores of their own at the same time on the "
     "nodes of {machine!r} ({machine_nodes} x ranks_per_node {machine_ranks_per_node})",
 )
+UNKNOWN_FIGURE = Message("load.unknown_figure", "figures of a study: {known}")
 UNKNOWN_WORKLOAD = Message("load.unknown_workload", "one of {known}")
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
-"""Keys of the study that name other results folders, and the table that each of these must hold."""
+"""Keys of the study that name other results folders, and the required table in each."""
 
 
 FP64_BYTES = 8
@@ -66,14 +68,14 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     study
         Content of the study file.
     config_dir
-        Folder with machines/, benchmarks/, runs/ and published/; the study's `config_dir` goes before it.
+        Folder with machines/, benchmarks/, runs/ and published/; the study's `config_dir` takes precedence.
     study_file
         Name of the study file in messages.
 
     Raises
     ------
     ConfigError
-        With every error of every file: file, dotted key, what was found, what is allowed.
+        Lists every error of every file: file, dotted key, what was found, what is allowed.
     """
     problems = Problems()
     checked = validate(Study, study, study_file, problems)
@@ -99,6 +101,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     campaign = Campaign(checked, machine, present, plain, published, groups)
     _check_datasets(present, problems)
     _check_folders(checked, study_file, problems)
+    _check_figures(checked, study_file, problems)
     check_rounds(checked.rounds, study_file, problems)
     _check_hpl_tests(checked, machine, study_file, problems)
     _check_rows(campaign, f"{checked.runs}.tsv", rows, problems)
@@ -110,14 +113,18 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
 
 
 def load_study_file(path: Path) -> Campaign:
-    """Read a study file and check it with all files it names, which lie beside it.
+    """Read a study file and check it with all files that it names, located next to it.
+
+    Its folder, or the nearest one above it, has the machines: config/ holds studies in folders of their own.
 
     Raises
     ------
     ConfigError
-        With every error of every file.
+        Lists every error of every file.
     """
-    return load_campaign(read_settings(path), path.parent, str(path))
+    above = path.absolute().parents
+    folder = next((one for one in above if (one / "machines").is_dir()), path.parent)
+    return load_campaign(read_settings(path), folder, str(path))
 
 
 def read_settings(path: str | Path) -> dict[str, object]:
@@ -126,7 +133,7 @@ def read_settings(path: str | Path) -> dict[str, object]:
     Raises
     ------
     ConfigError
-        If it holds none, or one that stands twice.
+        If it has no keys, or a duplicate one.
     """
     problems = Problems()
     data = read_yaml(Path(path), problems)
@@ -137,19 +144,19 @@ def read_settings(path: str | Path) -> dict[str, object]:
 
 
 def refuse_loose_files(paths: Iterable[str | Path]) -> None:
-    """Refuse files of settings that `hpcai check` refuses, though Snakemake's own reader took them.
+    """Refuse settings files that `hpcai check` rejects although Snakemake's reader accepted them.
 
-    Snakemake takes the last of two equal keys, and follows merge keys.
+    Snakemake uses the last of two equal keys, and follows merge keys.
 
     Parameters
     ----------
     paths
-        All files that Snakemake has read.
+        All files read by Snakemake.
 
     Raises
     ------
     ConfigError
-        With the errors of all files.
+        Lists the errors of all files.
     """
     problems = Problems()
     for path in paths:
@@ -186,14 +193,14 @@ def _checked_model(model: type[Model], data: object, path: Path, problems: Probl
 
 
 def _read_table(study: Study, path: Path, row: type[Row], problems: Problems) -> list[tuple[int, Row]]:
-    """Read a run table; rows that name no engine have the study's."""
+    """Read a run table; rows without an engine get the study's."""
     usual = {"engine": study.engine} if study.engine else {}
     read = read_rows(path, row, problems)
     return [(n, one if "engine" in one.model_fields_set else one.model_copy(update=usual)) for n, one in read]
 
 
 def _check_datasets(benchmarks: Mapping[str, Benchmark], problems: Problems) -> None:
-    """Benchmarks that name one dataset must mean one dataset, packed in one way."""
+    """Benchmarks with the same dataset name must use the same data and packing."""
     first: dict[str, Benchmark] = {}
     for name, benchmark in benchmarks.items():
         other = first.setdefault(benchmark.data.dataset, benchmark)
@@ -203,7 +210,7 @@ def _check_datasets(benchmarks: Mapping[str, Benchmark], problems: Problems) -> 
 
 
 def _check_folders(study: Study, file: str, problems: Problems) -> None:
-    """Other studies' results must be there, and be others'; relative paths start at the working directory."""
+    """Results folders of other studies must exist and differ; relative paths start at the working directory."""
     for key in ("compare_with", "rank_with"):
         for number, name in enumerate(getattr(study, key)):
             folder = Path(os.path.expandvars(name))
@@ -213,6 +220,19 @@ def _check_folders(study: Study, file: str, problems: Problems) -> None:
             elif not table.is_file():
                 allowed = f"the results folder of a finished study: {table} must be there"
                 problems.add(file, f"{key}.{number}", name, allowed)
+
+
+def _check_figures(study: Study, file: str, problems: Problems) -> None:
+    """Figures to show first must be those of a study."""
+    if not study.show_first:
+        return
+    from hpcai.catalogue.figures import CHARTS, FIGURES
+
+    stages = ("analyse", "views", "scores", "predict")
+    known = [name for name, one in {**FIGURES, **CHARTS}.items() if one.stage in stages]
+    for number, name in enumerate(study.show_first):
+        if name not in known:
+            problems.add(file, f"show_first.{number}", name, UNKNOWN_FIGURE(known=", ".join(sorted(known))))
 
 
 def _check_hpl_tests(study: Study, machine: Machine, file: str, problems: Problems) -> None:
@@ -245,13 +265,13 @@ def _check_rows(
 
 
 def _check_group(campaign: Campaign, row: WeakRow, place: str, problems: Problems) -> None:
-    """Check that the instances of a group find nodes, cores and accelerators of their own."""
+    """Check that the instances of a group get separate nodes, cores and accelerators."""
     machine, benchmark = campaign.machine, campaign.benchmarks.get(row.benchmark)
     if benchmark is not None and benchmark.suite != "mlperf_hpc":
         allowed = "a benchmark of MLPerf HPC: only its rules define concurrent instances"
         problems.add(place, "benchmark", row.benchmark, allowed)
     if row.nodes > machine.nodes or row.ranks_per_node > machine.ranks_per_node:
-        return  # said already
+        return  # already reported
     most = Sharing.of(machine, row.nodes, row.ranks_per_node, row.instances).most_instances(machine.nodes)
     if row.instances > most:
         allowed = TOO_MANY_INSTANCES(
@@ -272,10 +292,7 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
     if row.ranks_per_node > machine.ranks_per_node:
         allowed = f"at most {machine.ranks_per_node}, the ranks_per_node of {machine.name!r}"
         problems.add(place, "ranks_per_node", row.ranks_per_node, allowed)
-    if row.precision == "fp16" and machine.device.kind == "cpu":
-        problems.add(place, "precision", row.precision, NO_FP16())
-    if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
-        problems.add(place, "precision", row.precision, TF32_BY_JAX())
+    _check_precision(row, machine, place, problems)
     if row.engine == "jax":
         _check_jax(row, machine, place, problems)
     benchmark = campaign.benchmarks.get(row.benchmark)
@@ -289,10 +306,19 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
         _check_parts(benchmark, row, place, problems)
     if row.ranks % row.spatial_parts == 0:
         _check_batch(benchmark, row, place, problems)
+        for name, found, allowed in check_execution(benchmark, machine, row):
+            problems.add(place, name, found, allowed)
+
+
+def _check_precision(row: Point, machine: Machine, place: str, problems: Problems) -> None:
+    if row.precision == "fp16" and machine.device.kind == "cpu":
+        problems.add(place, "precision", row.precision, NO_FP16())
+    if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
+        problems.add(place, "precision", row.precision, TF32_BY_JAX())
 
 
 def _check_jax(row: Point, machine: Machine, place: str, problems: Problems) -> None:
-    """Check that a point asks for nothing that only TensorFlow's step does."""
+    """Check that a point does not need features of TensorFlow's training step."""
     if row.precision == "fp16" and machine.device.kind != "cpu":
         problems.add(place, "precision", row.precision, NO_FP16_BY_JAX())
     for name in ("spatial_parts", "gradient_groups"):
@@ -301,7 +327,7 @@ def _check_jax(row: Point, machine: Machine, place: str, problems: Problems) -> 
 
 
 def _check_parts(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:
-    """Check that the ranks make whole replicas, and that the benchmark can cut its samples into so many parts."""
+    """Check that the ranks form whole replicas, and that the benchmark can split its samples into this many parts."""
     parts = row.spatial_parts
     if row.ranks % parts:
         problems.add(place, "spatial_parts", parts, PARTS_OF_RANKS(ranks=row.ranks))
@@ -314,7 +340,7 @@ def _check_parts(benchmark: Benchmark, row: Point, place: str, problems: Problem
 
 
 def _check_batch(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:
-    """Check that a global batch has equal parts for ranks and micro-batches, and that an epoch has at least one."""
+    """Check that a global batch divides evenly among ranks and micro-batches, and that an epoch has at least one."""
     batch, samples = row.global_batch or benchmark.recipe.global_batch, benchmark.data.train_samples
     if batch % (row.replicas * row.accumulation):
         parts = f"{row.ranks} ranks" if row.spatial_parts == 1 else f"{row.replicas} replicas"
@@ -355,7 +381,7 @@ def write_plan(plan: RunPlan, path: Path) -> None:
 
 
 def plan_text(plan: RunPlan) -> str:
-    """Return what the file of a plan holds, with its digest and without the last line break."""
+    """Return the content of a plan's file, with its digest and without the last line break."""
     text = json.dumps(plan.model_dump(mode="json"), indent=1, sort_keys=True)
     return seal(f"{text}\n".encode()).decode().removesuffix("\n")
 

@@ -38,7 +38,7 @@ class Peak(Settings):
 
 
 class Link(Settings):
-    """A link or a memory: what one direction of it can carry."""
+    """A link or a memory: the rate of one direction."""
 
     bandwidth_bytes_per_s: BytesPerSecond
     latency_s: Seconds | None = None
@@ -46,7 +46,7 @@ class Link(Settings):
 
 
 class Device(Settings):
-    """What one rank computes on: an accelerator, or a share of the processor's cores."""
+    """Device of one rank: an accelerator, or a share of the processor's cores."""
 
     kind: Literal["cpu", "gpu"]
     model: Text = ""
@@ -60,7 +60,7 @@ class Device(Settings):
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave the permission to share out where there is none: plans stay as they were before there was this key."""
+        """Omit the permission to share if it is not given, so that plans stay as before this key existed."""
         fields: dict[str, object] = write(self)
         if not self.shared_by_ranks:
             fields.pop("shared_by_ranks", None)
@@ -68,7 +68,7 @@ class Device(Settings):
 
 
 class Links(Settings):
-    """Links between devices; absent = not declared."""
+    """Links between devices; undeclared if absent."""
 
     intra_node: Link | None = None
     network: Link | None = None
@@ -82,7 +82,7 @@ class DeclaredPower(Settings):
 
 
 class Storage(Settings):
-    """Where data lies."""
+    """Locations of data."""
 
     node_local: SafePath = Field(
         description=(
@@ -94,7 +94,7 @@ class Storage(Settings):
 
 
 class Profilers(Settings):
-    """Which tools look into profiled runs; what is not there is reported as not measured."""
+    """Tools for profiled runs; missing tools are reported as not measured."""
 
     kernels: Literal["auto", "tensorflow", "nvprof", "nsys"] = Field(
         default="auto",
@@ -112,10 +112,10 @@ class Profilers(Settings):
 
 
 ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+:@=-]{0,199}$")]
-"""A module as ``module list`` shows it. Snakemake puts it into shell text: no blank, no quote, no variable."""
+"""A module as shown by ``module list``. Snakemake inserts it into shell text: no blanks, quotes or variables."""
 
 FORGETTING = ("--cleanenv", "-e", "--containall", "-C")
-"""Options that keep variables out of an image: ranks find each other through them."""
+"""Options that hide environment variables from an image, which ranks need to find each other."""
 
 
 def _passes_variables(option: str) -> str:
@@ -131,7 +131,7 @@ ContainerOption = Annotated[
 
 
 class Software(Settings):
-    """Where the software of the jobs that compute comes from, beside this environment's own."""
+    """Software of the computing jobs, in addition to this environment."""
 
     modules: tuple[ModuleName, ...] = Field(
         default=(),
@@ -160,7 +160,7 @@ class Software(Settings):
 
 
 class HplEfficiencies(Settings):
-    """Which share of the peaks and of the network HPL reaches."""
+    """Efficiencies of HPL relative to the peaks and the network."""
 
     blas_ratio: Efficiency = Field(description="Efficiency of the library, on both processors and accelerators.")
     processor_ratio: Efficiency
@@ -170,7 +170,7 @@ class HplEfficiencies(Settings):
 
 
 class HplMachine(Settings):
-    """What the HPL model needs beside nodes, accelerators and `links.network`; absent keys = not declared."""
+    """Inputs of the HPL model besides nodes, accelerators and `links.network`; undeclared if absent."""
 
     processor_peak: Peak | None = Field(default=None, description="fp64, all processors of one node.")
     accelerator_peak: Peak | None = Field(default=None, description="fp64, one accelerator.")
@@ -202,12 +202,12 @@ class Machine(Settings):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Environment modules of the jobs that compute."""
+        """Environment modules of the computing jobs."""
         return self.software.modules if self.software else ()
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave software and HPL out where none is named: plans stay as they were before there were these keys."""
+        """Omit software and HPL if not given, so that plans stay as before these keys existed."""
         fields: dict[str, object] = write(self)
         for key in ("software", "hpl"):
             if getattr(self, key) is None:
@@ -230,15 +230,15 @@ class Machine(Settings):
 
 
 def scratch_path(node_local: str) -> str:
-    """Return the scratch folder that a machine file names, as it is for this user on this node.
+    """Return the scratch folder of a machine file, for this user on this node.
 
-    ``${UID}`` is the user's number, which shells keep to themselves, and ``${TMPDIR}`` /tmp where it is not set (as in
-    POSIX); any other variable that is not set is left as it is.
+    ``${UID}`` is the user's id, which shells do not export, and ``${TMPDIR}`` defaults to /tmp (as in POSIX); any other
+    unset variable is left unchanged.
     """
     known = {"TMPDIR": "/tmp", **os.environ, "UID": str(os.getuid())}  # noqa: S108  POSIX's default
     return Template(node_local).safe_substitute(known)
 
 
 def this_node(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the name of this node as Slurm knows it, as far as can be told."""
+    """Return the name of this node as known to Slurm, as far as possible."""
     return environment.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]

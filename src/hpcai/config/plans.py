@@ -25,7 +25,7 @@ class Campaign:
 
     @property
     def datasets(self) -> dict[str, Benchmark]:
-        """One benchmark for each dataset, by the dataset's name."""
+        """One benchmark per dataset, by the dataset's name."""
         return {benchmark.data.dataset: benchmark for benchmark in reversed(self.benchmarks.values())}
 
     def plans(self) -> Mapping[str, RunPlan]:
@@ -33,10 +33,11 @@ class Campaign:
         return Plans(self, ((row, number) for row in self.rows for number in range(1, row.repeats + 1)))
 
     def rounds(self) -> tuple[str, ...]:
-        """Return the ids of all timed runs in the order in which they are best measured.
+        """Return the ids of all timed runs in the best order of measurement.
 
-        Repeat 1 of all points, then repeat 2: a machine that drifts does so for all of them alike. Within a round the
-        scales and variants of a benchmark follow each other, so that what is compared was measured side by side.
+        Repeat 1 of all points comes first, then repeat 2, so that drift of the machine affects all points alike. Within
+        a round, the scales and variants of a benchmark are adjacent, so that compared values are measured close
+        together.
         """
         first = {row.benchmark: number for number, row in reversed(list(enumerate(self.rows)))}
         points = sorted(self.rows, key=lambda row: first[row.benchmark])
@@ -45,9 +46,9 @@ class Campaign:
         return tuple(row.run_id("timed", number) for row, number in runs)
 
     def profiles(self, profile: ProfileKind) -> Mapping[str, RunPlan]:
-        """Return the plans of one kind of profiled runs: one for each benchmark and variant, at its largest scale.
+        """Return the plans of one kind of profiled runs: one per benchmark and variant, at its largest scale.
 
-        A kind may ask for the smallest scale instead. The study may name the variants (``profile_variants``).
+        A kind may request the smallest scale instead. The study may restrict the variants (``profile_variants``).
         """
         kind = PROFILES[profile]
         chosen: dict[tuple[str, str], RunRow] = {}
@@ -65,7 +66,7 @@ class Campaign:
     def plan(self, row: RunRow | WeakRow, repetition: int, kind: RunKind = "timed", **profile: object) -> RunPlan:
         """Return the plan of one repetition, or of one instance, of one row."""
         benchmark = self.benchmarks[row.benchmark]
-        # HPC AI500 starts the clock when the first training batch is read (V2.0, 6.2).
+        # HPC AI500 starts the clock at the first training batch (V2.0, 6.2).
         suite = benchmark.suite
         fields: dict[str, Any] = {
             "study": self.study.name,
@@ -85,12 +86,12 @@ class Campaign:
         return RunPlan(**fields, **profile)
 
     def seed(self, run_id: str, kind: str) -> int | None:
-        """Return the seed of a run of a kind (of a profiled run: its profile); None if entropy decides."""
+        """Return the seed of a run of a kind (for a profiled run: its profile); None for a seed from entropy."""
         return derive_seed(self.study.seed, f"{kind}/{run_id}") if self.study.seeds == "derived" else None
 
 
 class Plans(Mapping[str, RunPlan]):
-    """Plans by run id. Each is made when it is asked for: a study has ten thousand, and a job needs one of them."""
+    """Plans by run id, created on demand: a study may have ten thousand, and a job needs one of them."""
 
     def __init__(
         self,

@@ -29,15 +29,15 @@ class HplTest(Settings):
 
 
 class AssumedLink(Settings):
-    """A link between ranks that was not measured, to ask what it would bring."""
+    """A hypothetical link between ranks, to predict its effect."""
 
     name: Name
-    bandwidth_bytes_per_s: BytesPerSecond = Field(description='Of one direction, for example "200 Gbit/s".')
-    latency_s: Seconds = Field(description="Of one message from rank to rank.")
+    bandwidth_bytes_per_s: BytesPerSecond = Field(description='Rate of one direction, for example "200 Gbit/s".')
+    latency_s: Seconds = Field(description="Latency of one message from rank to rank.")
 
 
 class Prediction(Settings):
-    """What is asked of the predictors, measured by `snakemake predict` alone; by default they measure nothing."""
+    """Questions for the predictors, measured only by `snakemake predict`; by default nothing is measured."""
 
     step_blocks: bool = Field(
         default=False,
@@ -78,7 +78,7 @@ class Prediction(Settings):
     )
 
     def measured_files(self, machine: str) -> dict[str, list[str]]:
-        """Return the files below the results folder that are measured once per machine, by what is measured."""
+        """Return the files below the results folder that are measured once per machine, by subject."""
         folder = f"predict/{machine}"
         return {
             "kernel_times": [f"{folder}/{one}/times.parquet" for one in get_args(KernelFamily) if self.kernel_samples],

@@ -1,4 +1,4 @@
-"""Printed numbers of a source that follow from its other numbers: which are recomputed, and with which tolerance."""
+"""Printed numbers of a source that follow from its other numbers: which ones to recompute, and with which tolerance."""
 
 from typing import Annotated, Literal
 
@@ -8,10 +8,10 @@ from hpcai.config.base import Name, Ratio, Settings, Text
 from hpcai.core.units import to_si
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-"""A number in the unit that ends the key's name."""
+"""A number in the unit at the end of the key's name."""
 Sentence = Annotated[Text, Field(min_length=1)]
 Found = Literal["source", "reference"]
-"""Where a number was read: printed in the source, or worked out in our reference from what the source prints."""
+"""Origin of a number: printed in the source, or derived in our reference from the source's printed values."""
 
 Quantity = Literal[
     "rate_flop_per_s", "vflops_flop_per_s", "communication_roof_flop_per_s", "single_link_roof_flop_per_s",
@@ -20,15 +20,15 @@ Quantity = Literal[
     "ceiling_flop_per_s", "coefficient_gain_ratio", "negotiation_ratio", "negotiation_gain_ratio",
     "negotiation_share_gain_ratio", "wait_s", "exchange_ratio", "other_ratio",
 ]  # fmt: skip
-"""What is compared with a printed number: see `hpcai.metrics.scores.declared_checks`."""
+"""Quantities compared with a printed number: see `hpcai.metrics.scores.declared_checks`."""
 AGAINST: tuple[Quantity, ...] = (
     "gain_ratio", "efficiency_ratio", "negotiation_gain_ratio", "negotiation_share_gain_ratio",
 )  # fmt: skip
-"""Quantities of two results: `against` names the other one."""
+"""Quantities of two results: `against` names the second one."""
 
 
 def unit_of(quantity: str) -> str:
-    """Return the unit of a quantity, "" for a ratio."""
+    """Return the unit of a quantity; "" for a ratio."""
     if quantity.endswith("_flop_per_s"):
         return "FLOP/s"
     counts = {
@@ -42,7 +42,7 @@ def unit_of(quantity: str) -> str:
 
 
 class Printed(Settings):
-    """A number that the source prints and that follows from its inputs, to be computed again."""
+    """A printed number of the source that follows from its inputs and is recomputed."""
 
     quantity: Quantity
     value: float | None = Field(default=None, description='In SI units, or as text with its unit: "58 TFLOP/s".')

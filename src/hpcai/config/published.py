@@ -1,7 +1,7 @@
-"""Results that others published, or that somebody declares: what a file of `config/published/` holds, and its reader.
+"""Published or declared results of others: the content of a file in `config/published/`, and its reader.
 
-Nothing here is computed: a number that the source does not give stays absent, even if others imply it. A source's
-inputs and the printed numbers that follow from them are kept apart: the inputs are fields; the derived numbers are
+Nothing here is computed: a number missing in the source stays absent, even if others imply it. Inputs and derived
+printed numbers are kept apart: the inputs are fields; the derived numbers are
 listed under `printed`, with the tolerance within which they should be reproduced.
 """
 
@@ -23,7 +23,7 @@ from hpcai.core.units import BytesPerSecond, FlopPerSecond, Seconds
 
 
 class Citation(Settings):
-    """The document that the numbers were read from."""
+    """The document that contains the numbers."""
 
     document: Sentence
     date: date
@@ -37,7 +37,7 @@ class OtherPeak(Peak):
 
 
 class PublishedLink(Settings):
-    """A link as the source gives it."""
+    """A link as described in the source."""
 
     bandwidth_bytes_per_s: BytesPerSecond = Field(description="Nominal.")
     directions: Literal[1, 2] = Field(default=1, description="2: the nominal number is the sum of both directions.")
@@ -46,7 +46,7 @@ class PublishedLink(Settings):
 
 
 class PublishedCeiling(Settings):
-    """A measured rate of a kernel at one node, and what the source prints for several nodes."""
+    """A measured kernel rate on one node, and the source's printed rates for several nodes."""
 
     name: Name
     precision: Precision
@@ -57,7 +57,7 @@ class PublishedCeiling(Settings):
 
 
 class PublishedMachine(Settings):
-    """What a source says of a machine; everything but its title may be absent."""
+    """Facts about a machine from a source; everything except its title is optional."""
 
     title: Sentence
     device: Text = ""
@@ -79,7 +79,7 @@ def _is_known_workload(name: str) -> str:
 
 
 class PublishedWorkload(Settings):
-    """A workload as the source used it: work of a step, batch and parameters apart (Table 5 mixes them)."""
+    """A workload as used in the source, with separate work per step, batch and parameters (Table 5 mixes them)."""
 
     workload: Annotated[str, AfterValidator(_is_known_workload)]
     suite: Suite
@@ -100,7 +100,7 @@ class PublishedWorkload(Settings):
 
 
 class Derivation(Settings):
-    """A rate that the source gives as parts: the rate of another result, an efficiency and a gain."""
+    """A rate given in parts: the rate of another result, an efficiency and a gain."""
 
     against: Name
     efficiency_ratio: Positive = 1.0
@@ -108,7 +108,7 @@ class Derivation(Settings):
 
 
 class PublishedResult(Settings):
-    """One result; every number may be absent."""
+    """One result; every number is optional."""
 
     name: Name
     title: Text = ""
@@ -120,7 +120,7 @@ class PublishedResult(Settings):
     nodes: Count | None = None
     ranks: Count | None = None
     precision: Precision | None = None
-    compression: Compression | None = Field(default=None, description="Absent: the source does not say.")
+    compression: Compression | None = Field(default=None, description="Absent: not stated in the source.")
     train_rate_samples_per_s: Positive | None = Field(default=None, description="Of all processes together.")
     train_rate_samples_per_s_per_process: Positive | None = None
     rate_flop_per_s: FlopPerSecond | None = None
@@ -148,7 +148,7 @@ class PublishedResult(Settings):
 
 
 class QualityGain(Settings):
-    """A gain of quality in absolute points, and the factor by which it is said to raise VFLOPS."""
+    """A gain of quality in absolute points, and the factor by which it reportedly raises VFLOPS."""
 
     name: Name
     workload: Name
@@ -162,7 +162,7 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class Breakdown(Settings):
-    """A published breakdown of time: times of its parts, or shares of the whole, of which the rest is "other"."""
+    """A published breakdown of time: times of its parts, or shares of the whole, with "other" for the rest."""
 
     name: Name
     title: Sentence
@@ -189,7 +189,7 @@ class Breakdown(Settings):
 
     @property
     def total_s(self) -> float | None:
-        """The whole time [s]; None where shares alone are given."""
+        """The total time [s]; None if only shares are given."""
         return math.fsum(self.parts_s.values()) if self.parts_s else None
 
     @property
@@ -236,11 +236,11 @@ class Published(Settings):
         return self
 
     def result(self, name: str) -> PublishedResult:
-        """Return the result of a name."""
+        """Return the result with a given name."""
         return next(result for result in self.results if result.name == name)
 
     def cite(self, where: str) -> str:
-        """Return where a number stands, as one line."""
+        """Return the location of a number as one line."""
         return f"{self.citation.document}, {self.citation.date.isoformat()}: {where}"
 
 
@@ -260,7 +260,7 @@ def load_published(path: Path) -> Published:
     Raises
     ------
     ConfigError
-        With every error: file, dotted key, what was found, what is allowed.
+        Lists every error: file, dotted key, what was found, what is allowed.
     """
     problems = Problems()
     data = read_yaml(path, problems)

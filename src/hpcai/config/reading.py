@@ -1,4 +1,4 @@
-"""Reads and checks files of settings, and collects the errors of all of them before reporting any."""
+"""Read and check settings files, and collect the errors of all of them before reporting any."""
 
 import stat
 from collections import Counter
@@ -17,16 +17,16 @@ from hpcai.core.sealed import unseal
 
 Model = TypeVar("Model", bound=BaseModel)
 WRONG = Message("reading.wrong", "{place}: found {found}; allowed: {allowed}")
-"""What is wrong with one setting."""
+"""Error in one setting."""
 
 LARGEST_BYTES = 1 << 24
-"""More than any file of settings has."""
+"""Larger than any settings file."""
 MOST_VALUES = 1 << 18
-"""More than any file of settings has; nine lists of nine aliases each would be 400 million."""
+"""More than any settings file has; nine lists of nine aliases each would be 400 million."""
 TEMPLATE_KEY = "__use_yte__"
-"""Makes Snakemake take a file of settings for a template (YTE), whose expressions are Python."""
+"""Makes Snakemake treat a settings file as a template (YTE), whose expressions are Python."""
 NO_YAML = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""What PyYAML raises besides its own errors: Python's, for dates, numbers and tags that cannot be."""
+"""What PyYAML raises besides its own errors: Python's, for invalid dates, numbers and tags."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Problems:
     lines: list[str] = field(default_factory=list)
 
     def add(self, file: str, key: str, found: object, allowed: str) -> None:
-        """Note one error."""
+        """Add one error."""
         place = f"{file}: {key}" if key else file
         self.lines.append(WRONG(place=place, found=shorten(found), allowed=allowed))
 
@@ -49,16 +49,16 @@ class Problems:
 
 
 def read_text(path: Path, problems: Problems, expected: str, missing: str) -> str | None:
-    """Return the text of a file of settings, in UTF-8 with or without byte-order mark; None after noting why not.
+    """Return the text of a settings file, in UTF-8 with or without byte-order mark; None after adding an error.
 
     Parameters
     ----------
     path
-        The file. A folder, FIFO or device is refused unopened: to open one may block, to read one may never end.
+        The file. A folder, FIFO or device is refused unopened: opening one may block, and reading one may never end.
     problems
-        Where errors go.
+        Collects errors.
     expected, missing
-        What is allowed there, and what is if there is no such file.
+        Expected content, and the text for a missing file.
     """
     try:
         facts = path.stat()
@@ -77,9 +77,9 @@ def read_text(path: Path, problems: Problems, expected: str, missing: str) -> st
 
 
 def read_yaml(path: Path, problems: Problems) -> object:
-    """Read a YAML file in which no key stands twice; None after noting why it is none.
+    """Read a YAML file without duplicate keys; None after adding an error.
 
-    What a study wrote of itself (JSON is YAML) is checked against the digest that it ends with.
+    Files that a study wrote about itself (JSON is YAML) are checked against their own digest.
     """
     expected = "a YAML file with each key once"
     others = sorted(other.stem for other in path.parent.glob("*.yaml"))
@@ -120,9 +120,9 @@ def _load(text: str) -> object:
 
 
 def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return how many values a node stands for, those of its aliases as often as they are named."""
+    """Return the number of values in a node, counting aliases each time they are used."""
     if id(node) not in known:
-        # One that holds itself has no end.
+        # A node that contains itself has infinitely many.
         known[id(node)] = MOST_VALUES
         children = node.value if isinstance(node, yaml.CollectionNode) else ()
         parts = (part for child in children for part in (child if isinstance(child, tuple) else (child,)))
@@ -134,7 +134,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     """PyYAML silently lets the last of two equal keys win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice, or that is not a text or number."""
+        """Refuse a duplicate key, or one that is neither text nor number."""
         place = f"near line {node.start_mark.line + 1}"
         if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
             raise yaml.YAMLError(f"a merge key (<<), {place}: write its keys out")
@@ -150,12 +150,12 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 @cache
 def _adapter_of(model: type[Model]) -> TypeAdapter[Model]:
-    """Return what checks a model; to build it takes longer than to check a row with it."""
+    """Return the validator of a model; building it takes longer than checking a row with it."""
     return TypeAdapter(model)
 
 
 def validate(model: type[Model], data: object, file: str, problems: Problems) -> Model | None:
-    """Return the checked model, or None after noting every error with its dotted key."""
+    """Return the checked model, or None after adding every error with its dotted key."""
     try:
         checked: Model = _adapter_of(model).validate_python(data)
     except ValidationError as error:
@@ -182,15 +182,15 @@ def _allowed(detail: Mapping[str, Any]) -> str:
 
 
 class Words(str):
-    """Our own words for what was found, shown without quotes."""
+    """Our own description of a found value, shown without quotes."""
 
     __slots__ = ()
 
 
 def shorten(value: object) -> str:
-    """Return a value as messages show it."""
+    """Return a value as shown in messages."""
     try:
         text = str(value) if isinstance(value, Words) else repr(value)
-    except (ValueError, RecursionError):  # Python writes no integer of more than 4300 digits
+    except (ValueError, RecursionError):  # Python refuses to format integers of more than 4300 digits
         text = f"a value of type {type(value).__name__} that is too long to show"
     return text if len(text) <= 120 else text[:117] + "..."

@@ -1,4 +1,4 @@
-"""Published rounds of MLPerf HPC that a study names: result repositories or archives, and their names."""
+"""Published rounds of MLPerf HPC in a study: result repositories or archives, and their names."""
 
 import os
 import re
@@ -9,21 +9,21 @@ from hpcai.config.reading import Problems
 from hpcai.core.files import real_path
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
-"""Ends of archives that can be imported."""
+"""Suffixes of importable archives."""
 SOURCE_TABLES = ("mlperf_runs", "mlperf_weak", "mlperf_verdicts", "mlperf_repairs", "mlperf_systems")
-"""What is imported of a round for the analysis of all rounds together."""
+"""Tables imported from a round for the joint analysis of all rounds."""
 PREFIXES = ("mlperf_hpc_", "hpc_results_", "training_results_hpc_")
-"""How published result repositories begin; the round's name is what follows."""
+"""Prefixes of published result repositories; the rest is the round's name."""
 ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 
 
 def find_round(source: str) -> Path:
-    """Return the folder or archive that a study names; ``${VARIABLE}`` is replaced."""
+    """Return the folder or archive named in a study; ``${VARIABLE}`` is replaced."""
     return Path(os.path.expandvars(source))
 
 
 def name_round(source: str) -> str:
-    """Return the name of a round: that of its folder or archive, such as "v0.7" of ``mlperf_hpc_v0.7.tar.xz``."""
+    """Return the name of a round, from its folder or archive, such as "v0.7" for ``mlperf_hpc_v0.7.tar.xz``."""
     name = real_path(find_round(source)).name
     for end in sorted(ARCHIVES, key=len, reverse=True):
         name = name.removesuffix(end)
@@ -33,7 +33,7 @@ def name_round(source: str) -> str:
 
 
 def check_rounds(sources: Iterable[str], file: str, problems: Problems) -> None:
-    """Note every source that is not there, is no folder or archive, or has another one's name."""
+    """Add an error for every source that is missing, is not a folder or archive, or shares its name with another."""
     seen: dict[str, str] = {}
     for number, source in enumerate(sources):
         place, path, name = f"rounds.{number}", find_round(source), name_round(source)

@@ -1,4 +1,4 @@
-"""Reads run tables: one row per line, tabs between, comments and blank lines left out."""
+"""Read run tables: one row per line, tab-separated, ignoring comments and blank lines."""
 
 import csv
 from collections import Counter
@@ -9,24 +9,25 @@ from hpcai.config.reading import Model, Problems, Words, read_text, validate
 INTEGER_COLUMNS = (
     *("nodes", "ranks_per_node", "repeats", "instances"),
     *("global_batch", "accumulation", "batchnorm_group", "spatial_parts", "gradient_groups"),
+    "evaluation_batch",
 )
 
 
 LONGEST_NUMBER = 18
-"""Digits; longer ones stay text, which is refused."""
+"""Digits of a number; longer ones stay text, which is refused."""
 
 
 def read_rows(path: Path, row: type[Model], problems: Problems) -> list[tuple[int, Model]]:
-    """Read a run table; what is wrong with it is noted.
+    """Read a run table, adding its errors to a list.
 
     Parameters
     ----------
     path
         File with a header line and at least one row.
     row
-        What each row must be: its fields are the columns.
+        Model of a row: its fields are the columns.
     problems
-        Where errors go.
+        Collects errors.
 
     Returns
     -------
@@ -57,10 +58,10 @@ def read_rows(path: Path, row: type[Model], problems: Problems) -> list[tuple[in
 
 
 def _cells(line: str, place: str, problems: Problems) -> list[str] | None:
-    """Return the cells of a line; None after noting why it has none."""
+    """Return the cells of a line; None after adding an error."""
     try:
         return next(csv.reader([line], delimiter="\t"))
-    except csv.Error:  # a cell of more than 131,072 characters, for example behind a quote that nobody closed
+    except csv.Error:  # a cell of more than 131,072 characters, for example after an unclosed quote
         found = Words(f"a cell of up to {len(line)} characters")
         problems.add(place, "", found, f"at most {csv.field_size_limit()} in a cell")
         return None

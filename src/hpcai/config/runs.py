@@ -8,14 +8,25 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 
 from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.catalogue.profiles import PROFILES
-from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings, SpatialParts
+from hpcai.config.base import (
+    AllreduceTopology,
+    Compression,
+    Count,
+    Engine,
+    EvaluationCache,
+    Name,
+    Seed,
+    Settings,
+    SpatialParts,
+    TrainingCache,
+)
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
 from hpcai.core.units import Bytes, Seconds
 
 NUMBER_BYTES: dict[Precision, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
-"""Of what layers hand on."""
+"""Bytes of the numbers passed between layers."""
 RunKind = Literal["timed", "profiled", "weak"]
 
 
@@ -26,7 +37,14 @@ def _known_kind(name: str) -> str:
 
 
 ProfileKind = Annotated[str, AfterValidator(_known_kind)]
-"""What profiled runs are made for: one of the kinds that modules of ``profiles/`` declare."""
+"""Purpose of profiled runs: one of the kinds declared by modules of ``profiles/``."""
+
+
+UNWRITTEN = (
+    *("engine", "spatial_parts", "gradient_groups"),
+    *("allreduce_topology", "evaluation_batch", "evaluation_cache", "training_cache"),
+)
+"""Settings of a point that plans leave out where they are as usual."""
 
 
 class Point(Settings):
@@ -60,26 +78,41 @@ class Point(Settings):
     cycle_time_s: Seconds | None = Field(
         default=None, description="Interval at which Horovod checks for new gradients; blank: Horovod's default."
     )
+    allreduce_topology: AllreduceTopology = Field(
+        default="default",
+        description="Way of the gradients between accelerators: ring or tree (NCCL), or hierarchical (Horovod); "
+        "default: the libraries choose.",
+    )
+    evaluation_batch: Count | None = Field(
+        default=None, description="Samples that a rank evaluates at once; blank: as many as it trains on at once."
+    )
+    evaluation_cache: EvaluationCache = Field(
+        default="none",
+        description="Where each rank keeps its part of the validation set, decoded, from the start of the run.",
+    )
+    training_cache: TrainingCache = Field(
+        default="none",
+        description="Where each rank keeps the training samples that it may draw, as they were read, from the start of "
+        "the run.",
+    )
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is as usual, so that plans stay as they were before there was a choice."""
+        """Omit default values, so that plans stay as before these keys existed."""
         fields: dict[str, object] = write(self)
-        for name in ("spatial_parts", "gradient_groups"):
-            if getattr(self, name) == 1:
+        for name in UNWRITTEN:
+            if getattr(self, name) == Point.model_fields[name].default:
                 fields.pop(name, None)
-        if self.engine == USUAL_ENGINE:
-            fields.pop("engine", None)
         return fields
 
     @property
     def scale(self) -> str:
-        """Nodes x ranks per node, as it stands in paths."""
+        """Nodes x ranks per node, as written in paths."""
         return f"n{self.nodes}x{self.ranks_per_node}"
 
     @property
     def link_name(self) -> str:
-        """What the allreduce of its ranks by its engine is called in names of files; the usual engine is left out."""
+        """Name of its ranks' allreduce with its engine in file names; the usual engine is omitted."""
         return self.scale if self.engine == USUAL_ENGINE else f"{self.scale}_{self.engine}"
 
     @property
@@ -89,7 +122,7 @@ class Point(Settings):
 
     @property
     def replicas(self) -> int:
-        """Number of trainings of the model side by side: each has samples of its own, which its ranks may share."""
+        """Number of concurrent replicas of the model: each has its own samples, which its ranks may share."""
         return self.ranks // self.spatial_parts
 
     def run_id(self, kind: RunKind, repetition: int) -> str:
@@ -99,13 +132,13 @@ class Point(Settings):
 
 
 class RunRow(Point):
-    """One row of the run table: a point that is measured `repeats` times."""
+    """One row of the run table: a point measured `repeats` times."""
 
     repeats: Annotated[int, Field(ge=1, le=1000, strict=True)]
 
 
 class WeakRow(Point):
-    """One row of the table of weak-scaling groups: `instances` trainings of the point at the same time."""
+    """One row of the table of weak-scaling groups: `instances` concurrent trainings of the point."""
 
     instances: Annotated[int, Field(ge=1, le=10000, strict=True)]
 
@@ -148,7 +181,7 @@ class RunPlan(Settings):
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave the number of instances out where there is none: plans of other runs stay as they were without it."""
+        """Omit the number of instances if there is none, so that other plans stay as before this key existed."""
         fields: dict[str, object] = write(self)
         if self.instances is None:
             fields.pop("instances", None)
@@ -161,7 +194,7 @@ class RunPlan(Settings):
 
     @property
     def accelerators_per_node(self) -> int:
-        """Accelerators that the run uses on each node: one for each rank, none on processors."""
+        """Accelerators that the run uses per node: one per rank, none on processors."""
         return self.point.ranks_per_node if self.machine.device.kind == "gpu" else 0
 
     @property
@@ -175,10 +208,15 @@ class RunPlan(Settings):
         return self.local_batch // self.point.accumulation
 
     @property
-    def part_bytes(self) -> float:
-        """Bytes that a rank with most neighbours sends in a step to those it shares samples with; 0: it shares none.
+    def evaluation_batch(self) -> int:
+        """Samples that a replica evaluates at once."""
+        return self.point.evaluation_batch or self.micro_batch
 
-        Modelled from the shapes. Horovod sends planes to neighbours alone, TensorFlow's all-to-all as much to all.
+    @property
+    def part_bytes(self) -> float:
+        """Bytes that a rank with most neighbours sends in a step to ranks that share its samples; 0 without sharing.
+
+        Modelled from the shapes. Horovod sends planes only to neighbours, TensorFlow's all-to-all sends as much to all.
         """
         point, others = self.point, self.point.spatial_parts - 1
         traffic = self.benchmark.part_traffic(point.spatial_parts)
@@ -194,20 +232,20 @@ class RunPlan(Settings):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what determines the measurement: two plans with one digest ask for the same run.
+        """SHA-256 of everything that determines the measurement: plans with equal digests describe the same run.
 
-        Who submits a run, how it is limited and what things are called do not change it.
+        Submitter, limits and display names do not affect it.
         """
         fields = self.model_dump(mode="json", exclude={"limits", "seeds", "submission", "study"})
         for shown in (fields["benchmark"], fields["machine"]):
             shown.pop("title")
-        # Declared power is a number beside the scores of a run; software is recorded, as this environment's is.
+        # Declared power only enters a run's scores; software is recorded, like this environment's.
         fields["machine"].pop("power")
         fields["machine"].pop("software", None)
-        # Where a profiler is changes nothing but the run that it looks into.
+        # The location of a profiler only affects the run that it profiles.
         setting = PROFILES[self.profile].setting if self.profile else ""
         fields["machine"]["profilers"] = fields["machine"]["profilers"].get(setting)
-        # Whose scratch folder it is changes nothing: a plan is the same with and without the number of its user.
+        # The owner of the scratch folder is irrelevant: a plan is the same with and without the user's id.
         storage = fields["machine"]["storage"]
         storage["node_local"] = storage["node_local"].replace("-${UID}", "")
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
@@ -219,6 +257,6 @@ def engine_of_link(name: str) -> str:
 
 
 def derive_seed(study_seed: int, run_id: str) -> int:
-    """Return a seed in [1, 2**31) that depends on the study's seed and the run's name alone."""
+    """Return a seed in [1, 2**31) that depends only on the study's seed and the run's name."""
     digest = hashlib.sha256(f"{study_seed}/{run_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % (2**31 - 1) + 1

@@ -1,4 +1,4 @@
-"""The JSON schema of the configuration files, for editors; generated from the models that check them."""
+"""The JSON schema of the configuration files, for editors; generated from the validating models."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ FILES: tuple[type[BaseModel], ...] = (Study, Machine, *BENCHMARKS.values(), RunR
 def json_schema() -> dict[str, Any]:
     """Return one schema with a definition for each kind of file.
 
-    An editor finds the one it needs by a first line such as
+    An editor selects the right one with a first line such as
     ``# yaml-language-server: $schema=../schema.json#/$defs/Machine``.
     """
     _, definitions = models_json_schema([(model, "validation") for model in FILES])

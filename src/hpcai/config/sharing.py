@@ -1,4 +1,4 @@
-"""How the instances of a weak-scaling group share a machine: nodes are filled in turn, nothing is shared."""
+"""How the instances of a weak-scaling group share a machine: nodes are filled in turn, and no resource is shared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from hpcai.config.machine import Machine
 
 @dataclass(frozen=True)
 class Sharing:
-    """Where instances of one size go: each block of nodes is filled before the next.
+    """Placement of instances of one size: each block of nodes is filled before the next.
 
     Attributes
     ----------
@@ -17,7 +17,7 @@ class Sharing:
     instances
         Number of instances.
     per_block
-        Instances that fit on one block, which is as many nodes as one instance has.
+        Instances that fit on one block, which has as many nodes as one instance.
     cores_per_instance
         Cores of an instance on each of its nodes.
     """
@@ -30,7 +30,7 @@ class Sharing:
 
     @classmethod
     def of(cls, machine: Machine, nodes: int, ranks_per_node: int, instances: int) -> "Sharing":
-        """Share a machine whose ``ranks_per_node`` says how many ranks a node takes."""
+        """Share a machine with ``ranks_per_node`` ranks per node."""
         per_block = machine.ranks_per_node // ranks_per_node
         return cls(nodes, ranks_per_node, instances, per_block, ranks_per_node * machine.cores_per_rank)
 
@@ -45,7 +45,7 @@ class Sharing:
         return min(self.instances, self.per_block) * self.cores_per_instance
 
     def most_instances(self, nodes: int) -> int:
-        """Return how many instances fit on so many nodes."""
+        """Return the number of instances that fit on some nodes."""
         return nodes // self.nodes * self.per_block
 
     def hosts_of(self, number: int, hosts: Sequence[str]) -> tuple[str, ...]:
@@ -54,11 +54,11 @@ class Sharing:
         return tuple(hosts[first : first + self.nodes])
 
     def cores_of(self, number: int, cores: Sequence[int]) -> tuple[int, ...]:
-        """Return the cores of an instance on each of its nodes, of those that may be used there."""
+        """Return the cores of an instance on each of its nodes, out of those available there."""
         first = (number - 1) % self.per_block * self.cores_per_instance
         return tuple(cores[first : first + self.cores_per_instance])
 
     def accelerators_of(self, number: int, accelerators: Sequence[str]) -> tuple[str, ...]:
-        """Return the accelerators of an instance on each of its nodes: one for each rank."""
+        """Return the accelerators of an instance on each of its nodes: one per rank."""
         first = (number - 1) % self.per_block * self.ranks_per_node
         return tuple(accelerators[first : first + self.ranks_per_node])

@@ -1,4 +1,4 @@
-"""The study file: which benchmarks on which machine, under which rules, with which seeds and limits."""
+"""The study file: benchmarks, machine, rules, seeds and limits."""
 
 from typing import Annotated, Literal
 
@@ -15,13 +15,13 @@ STAGING_ON_CLOCK = Message(
 )
 
 WARM_STEPS = 2
-"""Steps of a profiled run before kernels are looked at: the first ones still allocate memory and fill the input."""
+"""Steps of a profiled run before kernels are observed: the first ones still allocate memory and fill the input."""
 ProfiledSteps = Annotated[int, Field(gt=WARM_STEPS, strict=True)]
 RuleSet = Literal["hpc_1.0.0", "hpc_2.0.0", "hpc_3.0.0"]
 
 
 class Submission(Settings):
-    """Who submits what: the five submission keys of an MLPerf log."""
+    """Submitter and submission: the five submission keys of an MLPerf log."""
 
     org: Text = Field(default="unnamed", min_length=1)
     platform: Text = Field(default="unnamed", min_length=1)
@@ -30,7 +30,7 @@ class Submission(Settings):
 
 
 class Limits(Settings):
-    """After these times a run is ended and recorded as timed out or as failed; beyond `disturbance` it is repeated."""
+    """Time limits after which a run is recorded as timed out or failed; beyond `disturbance` it is repeated."""
 
     run_s: Seconds = Field(
         default=3600.0, gt=0, description="Maximum duration of a run, including staging and evaluation."
@@ -49,7 +49,7 @@ class Study(Settings):
     runs: Name = Field(default="runs", description="Run table: the file runs/NAME.tsv of the configuration folder.")
     engine: Engine | None = Field(
         default=None,
-        description="What exchanges gradients in rows of the run table that name no engine; blank: horovod.",
+        description="Engine of run-table rows that name none; blank: horovod.",
     )
     weak_runs: Name | None = Field(
         default=None, description="Table of weak-scaling groups: the file runs/NAME.tsv; blank: none is measured."
@@ -87,11 +87,14 @@ class Study(Settings):
         default=(),
         description="Published rounds of MLPerf HPC to show beside our runs: result repositories, folders or archives.",
     )
+    show_first: tuple[Name, ...] = Field(
+        default=(), description="Figures that the report shows before all else, such as variant_effects or scaling."
+    )
     predict: Prediction = Field(default=Prediction(), description="Predictions, and the measurements they need.")
     limits: Limits = Limits()
     submission: Submission = Submission()
 
-    @field_validator("benchmarks", "profile_variants", "published", "compare_with", "rank_with", "rounds")
+    @field_validator("benchmarks", "profile_variants", "published", "compare_with", "rank_with", "rounds", "show_first")
     @classmethod
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) != len(names):

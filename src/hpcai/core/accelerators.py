@@ -1,4 +1,4 @@
-"""The NVIDIA accelerators that a process may use, as the driver lists them: by NVML, else by nvidia-smi."""
+"""The NVIDIA accelerators available to a process, as listed by the driver: through NVML, else nvidia-smi."""
 
 import re
 import shutil
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-"""Variables that choose accelerators and their order; the first that is set counts (AMD's runtime reads all three)."""
+"""Variables that select accelerators and their order; the first one set counts (AMD's runtime reads all three)."""
 ANSWER_LIMIT_S = 60.0
-"""Without persistence mode the first question initialises every accelerator of the node."""
+"""Without persistence mode, the first query initialises every accelerator of the node."""
 _GPU = re.compile(r"^GPU \d+: (?P<name>.*) \(UUID: (?P<uuid>GPU-[0-9A-Fa-f-]+)\)\s*$")
 _PART = re.compile(r"^\s+MIG .*\(UUID: (?P<uuid>MIG-[^)\s]+)\)\s*$")
 _UUID_LENGTH = len("GPU-00000000-0000-0000-0000-000000000000")
@@ -18,14 +18,14 @@ _UUID_LENGTH = len("GPU-00000000-0000-0000-0000-000000000000")
 
 @dataclass(frozen=True)
 class Accelerator:
-    """One GPU, and the MIG instances of it that this process may use.
+    """One GPU, and its MIG instances available to this process.
 
     Attributes
     ----------
     uuid, name
-        As the driver tells them.
+        As reported by the driver.
     parts
-        UUIDs of the MIG instances; empty where the GPU is not divided.
+        UUIDs of the MIG instances; empty if the GPU is not partitioned.
     """
 
     uuid: str
@@ -35,23 +35,23 @@ class Accelerator:
 
 @dataclass(frozen=True)
 class Driver:
-    """The driver's version, and the newest CUDA that it runs, as (major, minor)."""
+    """The driver's version, and the newest CUDA that it supports, as (major, minor)."""
 
     version: str
     cuda: tuple[int, int]
 
 
 def find_accelerators() -> tuple[Accelerator, ...]:
-    """Return the GPUs that this process may use, in PCI bus order; none where no driver answers.
+    """Return the GPUs available to this process, in PCI bus order; empty if no driver answers.
 
-    ``CUDA_VISIBLE_DEVICES`` does not shorten the list, cgroups do.
+    ``CUDA_VISIBLE_DEVICES`` does not shorten the list; cgroups do.
     """
     listed = _nvml_accelerators()
     return read_list(_nvidia_smi("-L")) if listed is None else listed
 
 
 def find_driver() -> Driver | None:
-    """Return the NVIDIA driver of this node; None where none answers."""
+    """Return the NVIDIA driver of this node; None if none answers."""
     import pynvml
 
     try:
@@ -63,7 +63,7 @@ def find_driver() -> Driver | None:
 
 
 def read_list(text: str) -> tuple[Accelerator, ...]:
-    """Return the accelerators of ``nvidia-smi -L``."""
+    """Parse the accelerators in the output of ``nvidia-smi -L``."""
     found: list[Accelerator] = []
     for line in text.splitlines():
         if gpu := _GPU.match(line):
@@ -75,27 +75,27 @@ def read_list(text: str) -> tuple[Accelerator, ...]:
 
 
 def read_driver(text: str) -> Driver | None:
-    """Return the driver that the heading of ``nvidia-smi`` names."""
+    """Parse the driver in the heading of ``nvidia-smi``."""
     version = re.search(r"Driver Version:\s*([\d.]+)", text)
     cuda = re.search(r"CUDA(?: UMD)? Version:\s*(\d+)\.(\d+)", text)
     return Driver(version[1], (int(cuda[1]), int(cuda[2]))) if version and cuda else None
 
 
 def visible_names(environment: Mapping[str, str]) -> list[str] | None:
-    """Return the accelerators that the environment chooses, as it names them; None where it chooses none."""
+    """Return the accelerators selected by the environment, as named there; None without a selection."""
     chosen = next((environment[name] for name in VISIBLE if environment.get(name)), None)
     return None if chosen is None else [name.strip() for name in chosen.split(",")]
 
 
 def uuids_of(visible: list[str] | None, listed: tuple[Accelerator, ...]) -> list[str]:
-    """Return the UUIDs of the visible accelerators in the runtime's order (PCI bus order); blank where it is not known.
+    """Return the UUIDs of the visible accelerators in the runtime's order (PCI bus order); blank if unknown.
 
     Parameters
     ----------
     visible
-        Names as `visible_names` returns them: indexes, UUIDs or beginnings of UUIDs.
+        Names as returned by `visible_names`: indexes, UUIDs or prefixes of UUIDs.
     listed
-        All accelerators that this process may use.
+        All accelerators available to this process.
     """
     names = [str(index) for index in range(len(listed))] if visible is None else visible
     return [_uuid_of(name, listed) for name in names]
@@ -114,14 +114,14 @@ def _uuid_of(name: str, listed: tuple[Accelerator, ...]) -> str:
 
 
 def _own(gpu: Accelerator) -> str:
-    """Return what a process computes on if it chooses this GPU: of several MIG instances nobody knows which."""
+    """Return the device behind this GPU; with several MIG instances, it is unknown."""
     if len(gpu.parts) > 1:
         return ""
     return gpu.parts[0] if gpu.parts else gpu.uuid
 
 
 def _nvml_accelerators() -> tuple[Accelerator, ...] | None:
-    """Return the accelerators by NVML; None without it."""
+    """Return the accelerators from NVML; None without it."""
     import pynvml
 
     try:
@@ -130,7 +130,7 @@ def _nvml_accelerators() -> tuple[Accelerator, ...] | None:
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            except pynvml.NVMLError_NoPermission:  # another job's: cgroups keep it from this process
+            except pynvml.NVMLError_NoPermission:  # belongs to another job: cgroups hide it from this process
                 continue
             uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
             found.append(Accelerator(uuid, name, _nvml_parts(handle)))
@@ -156,7 +156,7 @@ def _nvml_parts(handle: Any) -> tuple[str, ...]:  # noqa: ANN401  a handle of NV
 
 
 def _nvidia_smi(*options: str) -> str:
-    """Return what nvidia-smi prints; nothing where it is missing or fails."""
+    """Return the output of nvidia-smi; empty if it is missing or fails."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ""

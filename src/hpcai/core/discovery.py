@@ -1,4 +1,4 @@
-"""Finds declarations of modules in their source text, without importing them."""
+"""Find declarations of modules in their source text, without importing them."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @cache
 def modules_declaring(variable: str, package: str, folder: Path) -> tuple[str, ...]:
-    """Return the dotted names of the modules that give a variable its value at their top level.
+    """Return the dotted names of the modules that assign a variable at their top level.
 
     Parameters
     ----------

@@ -22,11 +22,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 STAT = Path("/proc/stat")
 _USER, _NICE, _SYSTEM, _STEAL = 1, 2, 3, 8
-"""Fields of the first line, in ticks (proc(5)); time of guests is in that of users already."""
+"""Fields of the first line, in ticks (proc(5)); the time of guests is already part of the users' time."""
 _TIMES = slice(11, 15)
-"""Behind the name of a process: its own time and that of its children, in programs and in the kernel (proc(5))."""
+"""Fields after the name of a process: its own time and that of its children, in user and kernel mode (proc(5))."""
 RESOLUTION_S = 0.02
-"""Per core: the kernel counts ticks of 10 ms, and both looks may miss one."""
+"""Per core: the kernel counts ticks of 10 ms, and both readings may miss one."""
 
 
 class _Part(BaseModel):
@@ -34,7 +34,7 @@ class _Part(BaseModel):
 
 
 class Watched(Protocol):
-    """A report of a measurement that was watched."""
+    """Report of a measurement with observed disturbance."""
 
     @property
     def disturbance(self) -> tuple["Disturbance", ...]:
@@ -98,7 +98,7 @@ class Disturbance(_Part):
 
     @property
     def taken_ratio(self) -> float:
-        """The larger of both shares, by which a node is judged."""
+        """The larger of both shares, which judges a node."""
         return max(self.others_ratio, self.steal_ratio)
 
 
@@ -113,7 +113,7 @@ class Look:
     processes_s: float = 0.0
 
     def until(self, end: "Look") -> CoreUse:
-        """Return what was used between this look and a later one."""
+        """Return the use between this reading and a later one."""
         return CoreUse(
             node=socket.gethostname(),
             cores=os.cpu_count() or 1,
@@ -125,7 +125,7 @@ class Look:
 
 
 def look() -> Look | None:
-    """Read the clocks now; None if the kernel provides no accounting of its cores."""
+    """Read the clocks now; None if the kernel does not account for its cores."""
     try:
         fields = STAT.read_text().splitlines()[0].split()
         ticks = [int(fields[place]) for place in (_USER, _NICE, _SYSTEM, _STEAL)]
@@ -138,9 +138,9 @@ def look() -> Look | None:
 
 
 def _processes_ticks() -> int:
-    """Return the processor time of all processes that can be seen, those included that have ended and been waited for.
+    """Return the processor time of all visible processes, including those that ended and were waited for.
 
-    When a process ends, its time goes to its parent's account of children: the sum only grows.
+    When a process ends, its time moves to its parent's account of children, so the sum only grows.
     """
     total = 0
     for folder in STAT.parent.glob("[0-9]*"):
@@ -164,12 +164,12 @@ def disturbance_of(uses: Iterable[CoreUse | None]) -> tuple[Disturbance, ...]:
     Parameters
     ----------
     uses
-        One for each measured process; a node with a missing reading (None) is omitted.
+        One per measured process; a node with a missing reading (None) is omitted.
 
     Returns
     -------
     tuple of Disturbance
-        By node, in the order of their first processes; empty: not measured.
+        By node, in the order of their first processes; empty if not measured.
     """
     nodes: dict[str, list[CoreUse]] = {}
     for use in uses:
@@ -180,7 +180,7 @@ def disturbance_of(uses: Iterable[CoreUse | None]) -> tuple[Disturbance, ...]:
 
 
 def _of_node(name: str, uses: Sequence[CoreUse]) -> Disturbance:
-    # All saw the same node: who looked for longest saw all that the others did.
+    # All observed the same node, so the longest observation covers all others.
     widest = max(uses, key=lambda use: use.wall_s)
     others_s = max(0.0, widest.busy_s - sum(use.own_s for use in uses))
     fields = {"wall_s": widest.wall_s, "others_s": others_s, "steal_s": widest.steal_s}
@@ -214,11 +214,11 @@ def measure_quietly(measure: Callable[[], Report], tolerance: Tolerance, say: Ca
     Parameters
     ----------
     measure
-        Measures once; its report says what others took of the nodes meanwhile.
+        Measures once; its report includes the use of the nodes by others.
     tolerance
-        When it is repeated, and how often.
+        When to repeat, and how often.
     say
-        Is called with a description of each disturbed measurement.
+        Called with a description of each disturbed measurement.
     """
     reports: list[Report] = []
     while len(reports) <= tolerance.repeats:

@@ -1,27 +1,27 @@
-"""The exceptions of HPC-AI Bench: each says what was found and where, what was expected, and what to do."""
+"""The exceptions of HPC-AI Bench: each names what was found and where, what was expected, and the remedy."""
 
 from hpcai.core.messages import Said
 
 
 class HpcaiError(Exception):
-    """Base of all errors that a user can cause and repair.
+    """Base of all errors that a user can cause and fix.
 
     Attributes
     ----------
     status
-        Exit status of a command that ends with it.
+        Exit status of a command that ends with this error.
     """
 
     status = 1
 
     @property
     def code(self) -> str:
-        """Code of the message it was raised with; empty where that is plain text."""
+        """Code of the message it was raised with; blank for plain text."""
         return said.code if (said := self._said()) else ""
 
     @property
     def facts(self) -> dict[str, object]:
-        """Facts of the message it was raised with, as they were given."""
+        """Facts of the message it was raised with, as given."""
         return said.facts if (said := self._said()) else {}
 
     def _said(self) -> Said | None:
@@ -29,11 +29,11 @@ class HpcaiError(Exception):
 
 
 class ConfigError(HpcaiError):
-    """A study, machine, benchmark or run table that is not valid."""
+    """An invalid study, machine, benchmark or run table."""
 
 
 class MissingExtraError(HpcaiError):
-    """A package that only some users need, and that is not installed here."""
+    """A missing package that only some users need."""
 
 
 class DatasetError(HpcaiError):
@@ -41,7 +41,7 @@ class DatasetError(HpcaiError):
 
 
 class StagingError(DatasetError):
-    """Staging that cannot start (no space) or whose result is not what the manifest says."""
+    """Staging that cannot start (no space) or whose result does not match the manifest."""
 
 
 class RecordError(HpcaiError):
@@ -53,7 +53,7 @@ class RunRefusedError(HpcaiError):
 
 
 class RunInterruptedError(HpcaiError):
-    """A command that was ended by a signal, such as Slurm's at a time limit; exit status 128 + signal."""
+    """A command ended by a signal, such as Slurm's at a time limit; exit status 128 + signal."""
 
     def __init__(self, words: str, signal_number: int) -> None:
         super().__init__(words)
@@ -61,7 +61,7 @@ class RunInterruptedError(HpcaiError):
 
 
 class ResultsError(HpcaiError):
-    """A results folder that cannot be written: full, gone, or not permitted."""
+    """A results folder that is not writable: full, gone, or without permission."""
 
 
 class LaunchError(HpcaiError):
@@ -69,15 +69,15 @@ class LaunchError(HpcaiError):
 
 
 class TrainingError(HpcaiError):
-    """A training that cannot go on: ranks that disagree, or input that ends too early."""
+    """A training that cannot continue: ranks that disagree, or input that ends too early."""
 
 
 class ParseError(HpcaiError):
-    """A raw artefact that is empty, foreign, or damaged beyond what can be read."""
+    """A raw artefact that is empty, foreign, or damaged beyond recovery."""
 
 
 class TableError(RecordError, ParseError):
-    """A table of results that is missing, cut or changed: for those who read results, and for those who read files."""
+    """A results table that is missing, truncated or changed: caught by readers of results and of files."""
 
 
 class NoResultError(HpcaiError):

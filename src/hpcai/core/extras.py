@@ -16,11 +16,11 @@ EXTRA_OF = {
     "tensorflow": "train",
     "snakemake": "workflow",
 }
-"""The extra of pyproject.toml that brings a module."""
+"""The extra of pyproject.toml that installs a module."""
 
 
 def missing_extra(module: str) -> MissingExtraError:
-    """Return the error for a module of `EXTRA_OF` that is not there."""
+    """Return the error for a missing module of `EXTRA_OF`."""
     extra = EXTRA_OF[module]
     return MissingExtraError(
         f"{module}: not installed for this Python, expected for the extra `{extra}`; in the checkout call `make env` "
@@ -42,19 +42,19 @@ def require(*modules: str) -> None:
 
 
 def explain(error: ModuleNotFoundError) -> Exception:
-    """Return the error that names the extra of the module that was not found; the same error for any other module."""
+    """Return the error that names the extra of a missing module; for other modules, the same error."""
     module = (error.name or "").partition(".")[0]
     return missing_extra(module) if module in EXTRA_OF else error
 
 
 @contextmanager
 def extras_named() -> Iterator[None]:
-    """Name the extra that an import in this block needs.
+    """Turn missing modules in this block into errors that name the extra.
 
     Raises
     ------
     MissingExtraError
-        If a module of `EXTRA_OF` cannot be found.
+        If a module of `EXTRA_OF` is missing.
     """
     try:
         yield

@@ -12,12 +12,12 @@ from pathlib import Path
 from hpcai.core.errors import ConfigError
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-"""A file system that is full, or of which a user has had their part."""
+"""The file system, or the user's quota, is full."""
 PROBE_BYTES = 1 << 16
 MOST_BYTES = 1 << 30
-"""More than any file of ours that is read as a whole has."""
+"""Larger than any of our files that is read whole."""
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
-"""What file systems answer that cannot sync a folder by itself."""
+"""Errors of file systems that cannot sync a folder by itself."""
 
 
 def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
@@ -28,7 +28,7 @@ def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     Raises
     ------
     OSError
-        If it is none, larger than ``most_bytes``, or cannot be read; with the words in ``strerror``.
+        If it is not a regular file, larger than ``most_bytes``, or unreadable; ``strerror`` has the description.
     """
     size_bytes = regular_bytes(path)
     if size_bytes > most_bytes:
@@ -37,12 +37,12 @@ def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def regular_bytes(path: Path) -> int:
-    """Return the length of a regular file, without opening it.
+    """Return the size of a regular file, without opening it.
 
     Raises
     ------
     OSError
-        If it is none, or there is none.
+        If it does not exist, or is not a regular file.
     """
     facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
@@ -57,11 +57,11 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
     Parameters
     ----------
     path
-        The file; one that is there is replaced.
+        The file; an existing one is replaced.
     data
         Its content.
     durable
-        Return only when the file is on storage and survives the loss of the node; this costs an fsync per file.
+        Return only when the file is on storage and survives the loss of the node; costs one fsync per file.
     """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
@@ -81,7 +81,7 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or what a folder lists, is on storage (fsync(2))."""
+    """Wait until a file, or a folder's entries, are on storage (fsync(2))."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -94,7 +94,7 @@ def sync(path: Path) -> None:
 
 def real_path(path: Path) -> Path:
     """Return a path without links; a circular link is returned unchanged."""
-    return Path(os.path.realpath(path))  # Path.resolve() raises RuntimeError there
+    return Path(os.path.realpath(path))  # Path.resolve() raises RuntimeError for it
 
 
 def why_full(folder: Path) -> str:
@@ -111,12 +111,12 @@ def why_full(folder: Path) -> str:
 
 @contextmanager
 def written_where_asked(path: Path) -> Iterator[None]:
-    """Say in one sentence that a file that the user asked for cannot be written.
+    """Turn failures to write a file that the user requested into one clear sentence.
 
     Raises
     ------
     ConfigError
-        If the system refuses to write it in the block.
+        If the system refuses the write in the block.
     """
     if not path.parent.is_dir():
         raise ConfigError(
@@ -131,7 +131,7 @@ def written_where_asked(path: Path) -> Iterator[None]:
 
 
 def write_asked(path: Path, text: str) -> None:
-    """Write a file that the user asked for atomically.
+    """Write a file requested by the user atomically.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def write_asked(path: Path, text: str) -> None:
 
 
 def write_asked_json(path: Path, values: object) -> None:
-    """Write plain values as a JSON file that the user asked for.
+    """Write plain values as a JSON file requested by the user.
 
     Raises
     ------
@@ -154,12 +154,12 @@ def write_asked_json(path: Path, values: object) -> None:
 
 
 def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """Return the type of the file system that a folder is on; blank if the kernel does not tell."""
+    """Return the type of a folder's file system; blank if the kernel does not report it."""
     try:
         lines = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
     except OSError:
         return ""
     above = {str(folder.resolve()), *(str(parent) for parent in folder.resolve().parents)}
-    # The longest mount point holds the folder; of equal ones the last is on top.
+    # The longest mount point contains the folder; among equal ones, the last is on top.
     found = [(len(line[1]), number, line[2]) for number, line in enumerate(lines) if len(line) > 2 and line[1] in above]
     return max(found)[2] if found else ""

@@ -1,16 +1,16 @@
-"""Imports without what the imported modules only look for: TensorFlow and Keras take a third of their time for it."""
+"""Import TensorFlow without the packages that it and Keras only try to import: a third of its import time."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 NEEDLESS = ("h5py", "jax", "matplotlib", "pandas", "PIL", "scipy.sparse")
-"""What TensorFlow and Keras import where they find it, for plots, tables, old file formats and models of JAX."""
+"""Packages that TensorFlow and Keras import if available, for plots, tables, old file formats and JAX models."""
 
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """Let these modules seem absent for a while, unless they are imported already; what comes later may import them."""
+    """Make these modules unavailable inside the block, unless they are already imported; later code can import them."""
     left_out = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]  # None stops an import (docs.python.org)
     try:

@@ -14,12 +14,12 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 def log_to(path: str | Path) -> None:
     """Send all log messages and the traceback of an uncaught error to the file ``path``.
 
-    The terminal shows the library's own messages as well: they tell the progress of long work. An
-    :class:`HpcaiError` is a message for the user: the terminal shows it without a traceback, and so it is with a
-    package of an extra that is not installed.
+    The terminal also shows the library's own messages, which report the progress of long tasks. An
+    :class:`HpcaiError` is a message for the user, so the terminal shows it without a traceback; the same applies to a
+    missing package of an extra.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    # Messages that a full disk does not take are no errors of their own.
+    # Messages lost on a full disk are not errors by themselves.
     logging.raiseExceptions = False
     logging.basicConfig(filename=path, filemode="w", level=logging.INFO, format=FORMAT, force=True)
     logging.captureWarnings(capture=True)

@@ -1,4 +1,4 @@
-"""A lock that allows one timed measurement at a time on this node, because anything running beside it distorts it."""
+"""A lock that allows one timed measurement at a time on this node, because concurrent work distorts it."""
 
 import fcntl
 import os
@@ -13,16 +13,16 @@ from hpcai.core.messages import Message
 WAITS = Message("machine_lock.waits", "waiting for another run or measurement on this machine to end")
 
 PLACE = "/dev"
-"""The folder that is locked. The kernel makes it, one for a whole node: all users and jobs there see the same one, no
-other node does, and nobody can put a link or a file of theirs in its place. Nothing is written to it.
+"""The folder to lock. The kernel creates one per node: all users and jobs there see the same one, no other node does,
+and nobody can replace it by a link or a file. Nothing is written to it.
 """
 PLACE_VARIABLE = "HPCAI_LOCK_FOLDER"
-"""Names another folder; for tests, whose workers do not time anything."""
+"""Names another folder; for tests, whose workers time nothing."""
 
 
 @dataclass
 class Watch:
-    """What others took of this node while it was measured, as far as this process and its children were those who did.
+    """Use of this node by others during a measurement, not counting this process and its children.
 
     Empty until the measurement has ended.
     """
@@ -34,12 +34,12 @@ class Watch:
 def machine_to_itself(say: Callable[[str], object]) -> Iterator[Watch]:
     """Wait until nothing else is timed on this node, by any user or workflow.
 
-    The lock is released when the process that holds it ends, in whatever way. Taking it twice in one process deadlocks.
+    The lock is released when its process ends, in any way. Taking it twice in one process deadlocks.
 
     Parameters
     ----------
     say
-        Is called once, with a sentence, if there is something to wait for.
+        Called once, with a sentence, if the lock is taken.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def machine_to_itself(say: Callable[[str], object]) -> Iterator[Watch]:
 
 @contextmanager
 def _opened_place() -> Iterator[tuple[str, int]]:
-    """Open the folder that is locked: only to read, so that all users may, and never through a link."""
+    """Open the folder to lock: read-only, so that all users may, and never through a link."""
     place = os.environ.get(PLACE_VARIABLE, PLACE)
     try:
         lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Messages: reasons and errors are codes with facts and become text at the edge, so rewording a text breaks nothing."""
+"""Messages: reasons and errors are codes with facts and become text at the edge, so rewording breaks nothing."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Said(str):
-    """The words of a message, with the code and the facts they were made from; formatting keeps the words alone.
+    """The text of a message, with its code and facts; formatting keeps only the text.
 
     Attributes
     ----------
@@ -26,14 +26,14 @@ class Said(str):
     _parts: "tuple[str, ...]"
 
     def __new__(cls, words: str, code: str, facts: dict[str, object], parts: "tuple[str, ...]" = ()) -> Self:
-        """Return ``words`` with what they were made from."""
+        """Return ``words`` with their code, facts and parts."""
         self = super().__new__(cls, words)
         self.code, self.facts, self._parts = code, facts, parts
         return self
 
     @property
     def parts(self) -> "tuple[str, ...]":
-        """The messages that were joined here, in their order; of a single message, itself."""
+        """The messages joined here, in order; a single message returns itself."""
         return self._parts or (self,)
 
     def __getnewargs__(self) -> tuple[str, str, dict[str, object], "tuple[str, ...]"]:  # type: ignore[override]
@@ -57,7 +57,7 @@ class Message:
     template: str
 
     def __call__(self, **facts: object) -> Said:
-        """Return the words with the facts in their places; a KeyError where one is missing."""
+        """Return the text with the facts inserted; raises KeyError if one is missing."""
         return Said(self.template.format_map(facts), self.code, facts)
 
     @property
@@ -71,24 +71,24 @@ class Message:
         return next(iter(Formatter().parse(self.template)))[0]
 
     def find_in(self, text: str) -> dict[str, str] | None:
-        """Return the facts of this message as they stand in ``text``, None where the text does not hold it.
+        """Return the facts of this message found in ``text``; None if the text does not contain it.
 
-        Text may have gone through a table, a page or a terminal: line breaks count as spaces. A fact at the end of the
-        words reaches to the next semicolon or line break.
+        Text may have passed through a table, a page or a terminal, so line breaks count as spaces. A fact at the end of
+        the message extends to the next semicolon or line break.
         """
         found = re.search(self.pattern, text)
         return found.groupdict() if found else None
 
 
 def join(separator: str, words: Iterable[str]) -> Said:
-    """Return ``words`` as one text that still knows its parts; joined texts among them give theirs."""
+    """Return ``words`` as one text that keeps its parts; joined texts among them contribute theirs."""
     listed = list(words)
     parts = tuple(part for one in listed for part in (one.parts if isinstance(one, Said) else (one,)))
     return Said(separator.join(listed), "", {}, parts)
 
 
 def at(place: str, words: str) -> str:
-    """Return ``words`` prefixed with the place they are about, a file or a key; a message keeps its code and facts."""
+    """Return ``words`` prefixed with the place concerned, a file or a key; a message keeps its code and facts."""
     text = f"{place}: {words}"
     return Said(text, words.code, {"place": place, **words.facts}) if isinstance(words, Said) else text
 

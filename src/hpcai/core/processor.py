@@ -1,10 +1,10 @@
-"""What the kernel says about this node's processor."""
+"""The kernel's description of this node's processor."""
 
 from pathlib import Path
 
 
 def processor_facts() -> dict[str, str]:
-    """Return the fields of the first core in ``/proc/cpuinfo``; empty where there is no such file."""
+    """Return the fields of the first core in ``/proc/cpuinfo``; empty if the file does not exist."""
     try:
         first = Path("/proc/cpuinfo").read_text().split("\n\n", maxsplit=1)[0]
     except OSError:

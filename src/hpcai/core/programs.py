@@ -1,4 +1,4 @@
-"""Programs: where they are on the PATH, and how they ended."""
+"""Programs: their location on the PATH, and their exit status."""
 
 import shutil
 
@@ -6,7 +6,7 @@ from hpcai.core.errors import LaunchError
 
 
 def find_program(name: str) -> str:
-    """Return the path of a program that ranks are started with.
+    """Return the path of a program that starts ranks.
 
     Raises
     ------

@@ -1,20 +1,20 @@
-"""Protocol-buffer messages that are declared in Python, so that nothing has to be compiled and no owner imported."""
+"""Protocol-buffer messages declared in Python: nothing to compile, and no owning package to import."""
 
 from collections.abc import Mapping
 from typing import Any
 
 Messages = Mapping[str, Mapping[str, tuple[int, str]]]
-"""By message the fields by name, with number and type; a star behind the type stands for any number of them. A map is
-a list of messages with the fields 1 and 2. Fields that are not declared are passed over."""
+"""Maps a message to its fields by name, with number and type; a star after the type marks a repeated field. A map is a
+list of messages with the fields 1 and 2. Undeclared fields are skipped."""
 
 
 def message_class(messages: Messages, name: str) -> Any:  # noqa: ANN401  a protocol buffer has no static type
-    """Return the class of a message of protocol buffers, version 3.
+    """Return the class of a protocol-buffer message, version 3.
 
     Parameters
     ----------
     messages
-        All messages; types of fields are their names or those of the language, such as ``int64``.
+        All messages; field types are their names or built-in ones such as ``int64``.
     name
         One of them.
     """
@@ -34,6 +34,6 @@ def message_class(messages: Messages, name: str) -> Any:  # noqa: ANN401  a prot
                 field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{package}.{plain}"
             else:
                 field.type = getattr(FieldDescriptorProto, f"TYPE_{plain.upper()}")
-    pool = DescriptorPool()  # of its own: TensorFlow has registered some of these names
+    pool = DescriptorPool()  # a separate pool: TensorFlow has registered some of these names
     pool.Add(file)
     return GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))

@@ -32,12 +32,12 @@ def seal(text: bytes) -> bytes:
     Parameters
     ----------
     text
-        An object that is not empty, indented by one blank, with a line break at its end.
+        A non-empty object, indented by one blank, with a trailing line break.
 
     Raises
     ------
     ValueError
-        If it is laid out in another way.
+        If the layout differs.
     """
     if not text.endswith(_END):
         raise ValueError(f"found JSON that ends with {text[-3:]!r}, expected {_END!r}")
@@ -62,7 +62,7 @@ def unseal(content: bytes) -> Unsealed:
     Raises
     ------
     ValueError
-        If a byte was changed since it was sealed.
+        If a byte was changed since sealing.
     """
     found = _SEAL.search(content)
     if found is None:
@@ -75,7 +75,7 @@ def unseal(content: bytes) -> Unsealed:
 
 
 def seal_drawing(drawing: bytes) -> bytes:
-    """Return a drawing (SVG) with the SHA-256 of its text in a comment behind it."""
+    """Return a drawing (SVG) followed by a comment with the SHA-256 of its text."""
     body = drawing if drawing.endswith(b"\n") else drawing + b"\n"
     return body + b"<!-- %b: %b -->\n" % (KEY, hashlib.sha256(body).hexdigest().encode())
 
@@ -86,7 +86,7 @@ def unseal_drawing(content: bytes) -> Unsealed:
     Raises
     ------
     ValueError
-        If a byte was changed since it was sealed, or its end was cut.
+        If a byte was changed since sealing, or its end was cut.
     """
     found = _COMMENT.search(content)
     if found is None:

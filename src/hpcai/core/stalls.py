@@ -15,11 +15,11 @@ from hpcai.core.messages import Message
 STALLED = Message("stalls.stalled", "{longest_s:.3g} s for what takes {beside_s:.2g} s beside it")
 
 NEIGHBOURS = 8
-"""So many steps before and after one are its neighbours: enough for a median that a few pauses do not move."""
+"""Number of neighbours before and after a step: enough for a median that a few pauses do not shift."""
 FACTOR, LEAST_S = 5.0, 1.0
-"""Undisturbed steps stay below three times their neighbours here; a first step, for which data are read, as well."""
+"""Undisturbed steps stay below three times their neighbours here, even a first step, which reads data."""
 FEWEST = 4
-"""Of fewer times nobody can say which is the odd one."""
+"""With fewer times, the outlier cannot be identified."""
 
 
 class Stalls(BaseModel):
@@ -33,17 +33,17 @@ class Stalls(BaseModel):
 
 
 def find_stalls(*series: Sequence[float]) -> Stalls | None:
-    """Find what stalled in series of times, each compared with its own neighbours.
+    """Find stalls in series of times, each compared with its own neighbours.
 
     Parameters
     ----------
     series
-        Times of the steps of a run, of its evaluations, in the order in which they were taken [s].
+        Times of a run's steps, and of its evaluations, in the order of measurement [s].
 
     Returns
     -------
     Stalls or None
-        None if all series are too short to tell.
+        None if all series are too short for a decision.
     """
     long_enough = [times_s for times_s in series if len(times_s) >= FEWEST]
     if not long_enough:
@@ -57,7 +57,7 @@ def find_stalls(*series: Sequence[float]) -> Stalls | None:
 
 def _stalls_of(times_s: Sequence[float]) -> list[tuple[float, float]]:
     """Return the times that stalled [s], each with the median of its neighbours."""
-    # No median is below the smallest of all: long runs have few candidates.
+    # No median is below the overall minimum, so long runs have few candidates.
     bound_s = max(LEAST_S, FACTOR * min(times_s))
     found = []
     for place, time_s in enumerate(times_s):

@@ -45,7 +45,7 @@ def open_parquet(path: Path, schema: pa.Schema, **options: object) -> pq.Parquet
     path, schema
         The file, and its columns.
     options
-        Further ones of :class:`pyarrow.parquet.ParquetWriter`.
+        Further options of :class:`pyarrow.parquet.ParquetWriter`.
     """
     return pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True, **options)
 
@@ -58,19 +58,19 @@ def read_parquet(path: str | Path, columns: Sequence[str] | None = None) -> "pd.
     path
         The file.
     columns
-        Only these; all by default.
+        Selected columns; defaults to all.
 
     Raises
     ------
     TableError
-        If the file is missing, no table, or was cut or changed since it was written.
+        If the file is missing, is not a table, or was truncated or changed since it was written.
     """
     try:
         content = read_regular(Path(path))
         _check(content)
         wanted = None if columns is None else list(columns)
-        # Neither pandas' nor pyarrow's read_table: their threads abort or hang short processes at their end, two of a
-        # hundred (apache/arrow issues 34314 and 50482).
+        # Neither pandas' nor pyarrow's read_table: their threads abort or hang about 2 % of short processes at exit
+        # (apache/arrow issues 34314 and 50482).
         file = pq.ParquetFile(pa.BufferReader(content), pre_buffer=False, page_checksum_verification=True)
         frame: pd.DataFrame = file.read(wanted, use_threads=False).to_pandas(use_threads=False)
         return frame
@@ -78,7 +78,7 @@ def read_parquet(path: str | Path, columns: Sequence[str] | None = None) -> "pd.
         raise TableError(
             f"{path}: no such file, expected a Parquet table; run the workflow again to create it"
         ) from error
-    except Exception as error:  # what a changed footer leads to is any error of pyarrow's or pandas'
+    except Exception as error:  # a changed footer may cause any error of pyarrow or pandas
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise TableError(
             f"{path}: no Parquet table, or a damaged one ({reason}); delete it and run the workflow again to recreate "
@@ -106,5 +106,5 @@ def _check(content: bytes) -> None:
 
 
 def _footer_place(content: bytes) -> int:
-    """Return where the footer of a Parquet file begins, which ends with its own length and four letters."""
+    """Return the offset of a Parquet file's footer, which ends with its own length and four letters."""
     return len(content) - _TAIL_BYTES - int.from_bytes(content[-_TAIL_BYTES:-4], "little")

@@ -9,7 +9,7 @@ BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"),
 RATES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 PREFIXED = ("FLOP/s", "FLOP", "FLOP/sample", "B/s", "FLOP/J", "J", "W", "B")
-"""Units that are written with a decimal prefix, as processors, links and disks are rated."""
+"""Units with decimal prefixes, as in ratings of processors, links and disks."""
 NOT_MEASURED, NOT_DEFINED, NOT_KNOWN, DASH = "not measured", "not defined", "not known", "–"
 
 
@@ -19,7 +19,7 @@ def say_bytes(value: float) -> str:
 
 
 def say_rate(value: float, unit: str = "B/s") -> str:
-    """Return a rate with a decimal prefix, as links, disks and processors are rated."""
+    """Return a rate with a decimal prefix, as in ratings of links, disks and processors."""
     return _say(value, [(factor, prefix + unit) for factor, prefix in RATES])
 
 
@@ -46,7 +46,7 @@ def say_duration(seconds: float | None) -> str:
 
 
 def say_count(number: int, word: str) -> str:
-    """Return a number of things, in the plural unless it is one."""
+    """Return a count with its noun, in the plural unless it is one."""
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
@@ -56,19 +56,19 @@ def say_whole(value: float | None) -> str:
 
 
 def say_short(value: float | None) -> str:
-    """Return a number with three significant digits; a dash where it is not known."""
+    """Return a number with three significant digits; a dash if unknown."""
     if value is None or not math.isfinite(value):
         return DASH
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def say_percent(value: float | None) -> str:
-    """Return a ratio in percent, without the sign; a dash where it is not known."""
+    """Return a ratio in percent, without the sign; a dash if unknown."""
     return DASH if value is None or not math.isfinite(value) else f"{100 * value:.0f}"
 
 
 def say_value(value: float, unit: str) -> str:
-    """Return a value with its unit; a dash for what was not measured."""
+    """Return a value with its unit; a dash if it was not measured."""
     if not math.isfinite(value):
         return DASH
     sign, size = "−" if value < 0 else "", abs(value)
@@ -85,7 +85,7 @@ def say_change(ratio: float) -> str:
 
 
 def say_fixed(value: object, factor: float = 1.0, digits: int = 1, unit: str = "") -> str:
-    """Return a number times a factor, with so many digits after the point and its unit."""
+    """Return a number times a factor, with fixed decimals and its unit."""
     if not isinstance(value, int | float):
         return NOT_MEASURED
     return f"{factor * value:.{digits}f}" + (f" {unit}" if unit else "")
@@ -101,7 +101,7 @@ def say_between(value: object, low: object, high: object, digits: int = 1, unit:
 
 
 def say_measured_rate(value: object, unit: str = "B/s") -> str:
-    """Return a rate with a decimal prefix, or that it was not measured."""
+    """Return a rate with a decimal prefix, or a note that it was not measured."""
     return say_rate(value, unit) if isinstance(value, int | float) else NOT_MEASURED
 
 
@@ -117,21 +117,21 @@ def say_error(value: object) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """How a value is written: divided by ``factor``, with ``unit`` behind it."""
+    """Display scale of a value: divided by ``factor``, followed by ``unit``."""
 
     factor: float
     unit: str
 
 
 def choose_scale(value: float, unit: str) -> Scale:
-    """Return the scale in which a value has one to three digits before its point.
+    """Return the scale that gives a value one to three digits before the point.
 
     Parameters
     ----------
     value
         The number [unit].
     unit
-        A unit of ``reports/definitions.yaml``; "share" is a ratio that is written as a percentage.
+        A unit of ``reports/definitions.yaml``; "share" is a ratio shown as a percentage.
     """
     if unit == "share":
         return Scale(0.01, "%")
@@ -146,7 +146,7 @@ def choose_scale(value: float, unit: str) -> Scale:
 
 
 def say_number(value: float) -> str:
-    """Return a number with three significant digits or more, thousands in groups, and a real minus sign."""
+    """Return a number with at least three significant digits, grouped thousands, and a real minus sign."""
     size = abs(value)
     if size >= 99.95 or (float(value).is_integer() and size < 1e15):
         text = f"{value:,.0f}"
@@ -158,7 +158,7 @@ def say_number(value: float) -> str:
 
 
 def say_exactly(value: float, unit: str) -> str:
-    """Return a number with all digits that were measured, in the unit that its column is stored in."""
+    """Return a number with all measured digits, in the unit of its column."""
     stored = "" if unit in {"ratio", "share", ""} else f" {unit}"
     return f"{value:.12g}{stored}"
 
@@ -170,7 +170,7 @@ def say_interval(low: float, high: float, scale: Scale) -> str:
 
 def choose_step(value: float, steps: Steps) -> tuple[float, str]:
     """Return the largest step that leaves a digit before the point, or else the smallest."""
-    # 999.7 would be written as 1000: it belongs to the next step.
+    # 999.7 would be shown as 1000, so it belongs to the next step.
     return next((step for step in steps if abs(value) >= 0.9995 * step[0]), steps[-1])
 
 
@@ -186,7 +186,7 @@ def _say(value: float, steps: Steps) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three significant digits, without an exponent."""
+    """Return three significant digits, without an exponent."""
     if abs(value) >= 99.95:
         return f"{value:.0f}"
     return f"{value:.3g}"

@@ -4,25 +4,25 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 WIDTH = 100
-"""Columns of text that goes to a file or to another program."""
+"""Width of text for a file or another program."""
 
 
 _OVER = "\ue000"
-"""Stands where a line over all columns goes: Rich's tables have no such line."""
+"""Marks a line across all columns, which Rich's tables lack."""
 
 
 def say_table(heads: Sequence[str], rows: Iterable[Sequence[str] | str], *, kinds: str = "", indent: int = 0) -> str:
-    """Return lines of aligned cells; where a line would become too long, cells of text go on in the next one.
+    """Return lines of aligned cells; if a line would become too long, text cells wrap.
 
     Parameters
     ----------
     heads
         Heading of each column, with its unit.
     rows
-        Cells as text; a row that is one text alone is a line over all columns.
+        Cells as text; a row with a single text spans all columns.
     kinds
-        A letter for each column: ``w`` words, which may go on in the next line, ``k`` words that are kept whole, ``n``
-        numbers, which are kept whole and stand on the right. By default words come first, then numbers alone.
+        One letter per column: ``w`` text that may wrap, ``k`` text kept whole, ``n`` numbers, kept whole and aligned
+        right. By default, text columns come first, followed by numbers.
     indent
         Blanks before each line.
     """

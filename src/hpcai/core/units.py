@@ -1,4 +1,4 @@
-"""Converts text such as ``"25 GB/s"`` to SI numbers; defines FLOP and byte for the whole library."""
+"""Convert text such as ``"25 GB/s"`` to SI numbers; defines FLOP and byte for the whole library."""
 
 import sys
 from functools import cache
@@ -33,12 +33,12 @@ def to_si(text: str | float, unit: str) -> float:
     text
         A quantity with its unit, such as ``"1.2 TFLOP/s"``, or a number that is already in ``unit``.
     unit
-        The unit wanted, for example ``"byte/s"``. The byte has 8 bits; GB is 1e9 and GiB 2**30 bytes.
+        The target unit, for example ``"byte/s"``. The byte has 8 bits; GB is 1e9 and GiB 2**30 bytes.
 
     Raises
     ------
     ValueError
-        If the text is not a quantity, or one of another dimension.
+        If the text is not a quantity, or has another dimension.
     """
     if isinstance(text, int) and abs(text) > sys.float_info.max:
         raise ValueError(f"a number below {sys.float_info.max:.0e} is allowed")
@@ -49,7 +49,7 @@ def to_si(text: str | float, unit: str) -> float:
     import pint
 
     try:
-        # pint's base unit of information is the bit: always convert explicitly.
+        # pint's base unit of information is the bit, so always convert explicitly.
         return float(_registry()(str(text)).to(unit).magnitude)
     except (pint.errors.PintError, *_NO_QUANTITY) as error:
         message = NO_QUANTITY(unit=unit, example=_EXAMPLES[unit])
@@ -60,7 +60,7 @@ _NO_QUANTITY = (
     *(AttributeError, TypeError, ValueError, AssertionError, SyntaxError),
     *(ArithmeticError, RecursionError, TokenError),
 )
-"""What pint lets through besides its own errors."""
+"""Exceptions from pint besides its own."""
 _EXAMPLES = {"byte": "24 GiB", "byte/s": "25 GB/s", "FLOP/s": "1.2 TFLOP/s", "s": "30 min", "W": "250 W"}
 
 

@@ -1,4 +1,4 @@
-"""Unpacks archives from outside: only plain files and folders, only below the target, and only as much as allowed."""
+"""Unpack untrusted archives: only plain files and folders, only below the target, only up to given limits."""
 
 import gzip
 import io
@@ -20,18 +20,18 @@ LONG_HEADER = Message(
 
 Format = Literal["tar", "tgz"]
 _HEADER_BYTES = 1 << 20
-"""Long names and extended headers of an honest archive stay far below this; tarfile holds them in memory."""
+"""Header size limit [byte], far above honest long names and extended headers; tarfile keeps headers in memory."""
 _END_BYTES = 1024
-"""Two blocks of zeros end a tar archive (POSIX.1, pax interchange format)."""
+"""Size of the two zero blocks that end a tar archive [byte] (POSIX.1, pax interchange format)."""
 _BLOCK_BYTES = 1 << 20
 REFUSED = "the archive is refused; fetch it from its publisher, and do not unpack it by hand"
 
 
 @dataclass(frozen=True)
 class UnpackLimits:
-    """What an archive may grow to.
+    """Limits on an archive's content.
 
-    ``ratio`` is content per byte of the archive: CosmoFlow samples reach about 6, and deflate can do 1032 at most.
+    ``ratio`` is content per archive byte: CosmoFlow samples reach about 6, and deflate at most 1032.
     """
 
     content_bytes: int
@@ -40,37 +40,37 @@ class UnpackLimits:
 
 
 def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimits) -> int:
-    """Unpack an archive of unknown honesty, and return the number of files.
+    """Unpack an untrusted archive, and return the number of files.
 
     Parameters
     ----------
     archive
         File to unpack.
     folder
-        Empty folder to unpack into; after an error it holds what was unpacked until then.
+        Empty folder to unpack into; after an error it holds what was unpacked so far.
     form
         ``tar`` or ``tgz``.
     limits
-        Bytes, files and ratio that are not exceeded.
+        Maximum bytes, files and ratio.
 
     Raises
     ------
     DatasetError
-        Naming archive and member: a path outside the folder, a link, a device, a sparse or repeated file, a
-        decompression bomb, a damaged or cut archive.
+        Names archive and member. Causes: a path outside the folder, a link, a device, a sparse or repeated file, a
+        decompression bomb, a damaged or truncated archive.
     """
     names: set[str] = set()
     try:
         regular_bytes(archive)
         with archive.open("rb") as raw:
             source = _Meter(gzip.GzipFile(fileobj=raw) if form == "tgz" else raw, archive, limits)
-            # A stream is read once from front to end, so that the meter sees every byte.
+            # Stream the archive once from front to end, so that the meter sees every byte.
             with tarfile.open(fileobj=source, mode="r|") as tar:
                 while (member := tar.next()) is not None:
                     _check(archive, member, names, limits)
                     source.allow(member.size + _HEADER_BYTES)
                     _extract(tar, member, folder / member.name)
-                    # Otherwise the list of members grows without end.
+                    # Otherwise the list of members grows without limit.
                     tar.members = []  # type: ignore[attr-defined]
             source.finish()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
@@ -82,7 +82,7 @@ def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimi
 
 
 class _Meter(io.RawIOBase):
-    """Passes an archive's content on and stops it at the limits, also inside headers, which tarfile reads by itself."""
+    """Passes an archive's content through and stops it at the limits, even inside headers, which tarfile reads."""
 
     def __init__(self, source: gzip.GzipFile | io.BufferedReader, archive: Path, limits: UnpackLimits) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class _Meter(io.RawIOBase):
         self._read_bytes, self._allowed_bytes, self._tail = 0, _HEADER_BYTES, b""
 
     def allow(self, size_bytes: int) -> None:
-        """Allow some bytes more from here on."""
+        """Allow this many more bytes from here on."""
         self._allowed_bytes = self._read_bytes + size_bytes
 
     def readable(self) -> bool:
@@ -112,7 +112,7 @@ class _Meter(io.RawIOBase):
         return data
 
     def finish(self) -> None:
-        """Read to the end: gzip verifies its checksum there, and an archive that was cut lacks its end blocks."""
+        """Read to the end: gzip verifies its checksum there, and a truncated archive lacks its end blocks."""
         self._allowed_bytes = self._limit_bytes
         while self.read(_BLOCK_BYTES):
             pass
@@ -121,9 +121,9 @@ class _Meter(io.RawIOBase):
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
-    """Write one checked member; owner, mode and times of the archive are not taken over.
+    """Write one checked member without the owner, mode and times from the archive.
 
-    Not by tarfile: its filter="data" came with Python 3.11.4, and Debian 12 has 3.11.2.
+    tarfile's filter="data" is not an option: it came with Python 3.11.4, and Debian 12 has 3.11.2.
     """
     if member.isdir():
         path.mkdir(parents=True, exist_ok=True)
@@ -132,13 +132,13 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
     content = tar.extractfile(member)
     if content is None:
         raise tarfile.ReadError(f"member {member.name!r} has no content")
-    # Exclusive: only what this call made can lie in the folder, and no member comes twice.
+    # Exclusive: the folder holds only files of this call, and a repeated member fails.
     with content, path.open("xb") as stream:
         shutil.copyfileobj(content, stream, _BLOCK_BYTES)
 
 
 def _check(archive: Path, member: tarfile.TarInfo, names: set[str], limits: UnpackLimits) -> None:
-    """Refuse a member that an honest dataset does not have."""
+    """Refuse a member that no honest dataset has."""
     place = f"{archive}: member {member.name!r}"
     if not (member.isreg() or member.isdir()) or member.issparse():
         raise DatasetError(f"{place}: found a link, device or sparse file, expected files and folders; {REFUSED}")

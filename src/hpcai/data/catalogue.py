@@ -1,4 +1,4 @@
-"""The archives that can be downloaded: config/datasets.tsv."""
+"""The downloadable archives: config/datasets.tsv."""
 
 import csv
 from pathlib import Path
@@ -17,7 +17,7 @@ def _blank_is_none(value: object) -> object:
 
 Format = Literal["tar", "tgz", "file", "folder"]
 Published = BeforeValidator(_blank_is_none)
-"""A blank cell means that the publisher does not say."""
+"""A field whose blank cell means that the publisher gives no value."""
 
 
 class Archive(Settings):
@@ -52,7 +52,7 @@ def read_catalogue(path: Path) -> dict[str, Archive]:
     Raises
     ------
     DatasetError
-        Naming the line and column of what is wrong.
+        Names the line and column of the error.
     """
     try:
         lines = read_regular(path).decode("utf-8-sig").splitlines()

@@ -1,4 +1,4 @@
-"""Downloads the archives of datasets.tsv: resumable, retried, verified by size and checksum, published atomically."""
+"""Download the archives of datasets.tsv: resumable, retried, verified by size and checksum, published atomically."""
 
 import hashlib
 import json
@@ -22,15 +22,15 @@ from hpcai.data.manifest import read_json
 
 logger = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 16
-"""What is lost at most when a connection breaks."""
+"""Block size [byte]: the most that a broken connection loses."""
 _PROGRESS_S = 10.0
 _TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
 """Statuses of servers that may answer later (RFC 9110 and RFC 6585)."""
 _PAGES = {"text/html", "application/xhtml+xml"}
 _GZIP_MAGIC = b"\x1f\x8b"
-"""RFC 1952 section 2.3.1."""
+"""gzip magic number, RFC 1952 section 2.3.1."""
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-"""HDF5 File Format Specification 3.0 section II.A."""
+"""HDF5 signature, HDF5 File Format Specification 3.0 section II.A."""
 _HEAD_BYTES = tarfile.BLOCKSIZE
 A_FOLDER = Message("download.a_folder", "found a folder of files, expected one archive: {note}")
 BAD_REDIRECT = Message(
@@ -59,7 +59,7 @@ REPLACED = Message(
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a server is waited for; a try that brings new bytes does not count as failed."""
+    """How long to wait for a server; an attempt that brings new bytes does not count as failed."""
 
     failures: int = 8
     longest_wait_s: float = 60.0
@@ -67,7 +67,7 @@ class Patience:
 
 
 class _FirstUse(Settings):
-    """What an archive without a published checksum was when it was fetched first."""
+    """Properties of an archive without a published checksum at its first download."""
 
     url: str
     bytes: int
@@ -75,7 +75,7 @@ class _FirstUse(Settings):
 
 
 class _Part(Settings):
-    """What an incomplete download is a part of; ``guard`` is its ETag or date, "" if the server gives none."""
+    """The archive to which an incomplete download belongs; ``guard``: its ETag or date, "" if the server sends none."""
 
     url: str
     guard: str
@@ -83,31 +83,31 @@ class _Part(Settings):
 
 
 class _InterruptedError(Exception):
-    """A transfer that ended too early, and may be continued."""
+    """A transfer that ended too early and may be resumed."""
 
 
 def fetch_archive(archive: Archive, folder: Path, patience: Patience | None = None) -> Path:
-    """Fetch an archive, or verify the one that is there already, and return its path.
+    """Download an archive, or verify the existing one, and return its path.
 
-    A transfer that was broken off is continued if the server still has the same file (HTTP Range with If-Range,
-    RFC 9110 section 13.1.5, and the same size), and begun anew otherwise. The file appears under its name only when it
-    is verified; without a published checksum, against the SHA-256 of `remember_first_use` if there is one.
+    An interrupted transfer is resumed if the server still has the same file (HTTP Range with If-Range, RFC 9110
+    section 13.1.5, and the same size), and restarted otherwise. The file appears under its name only after it is
+    verified; without a published checksum, against the SHA-256 of `remember_first_use` if there is one.
 
     Parameters
     ----------
     archive
         Row of datasets.tsv.
     folder
-        Folder to put it in; it is made if need be.
+        Target folder; created if necessary.
     patience
-        Tries and waiting times.
+        Attempts and waiting times.
 
     Raises
     ------
     DatasetError
-        If the server does not deliver, delivers a page or an encoded content, or leads from https to http, or if what
-        it delivers has another size, checksum or kind; a file that is complete but wrong is kept beside, with
-        ``.quarantine-`` in its name.
+        If the server does not deliver, delivers a page or encoded content, or redirects from https to http, or if the
+        file has another size, checksum or kind. A complete but wrong file stays in the folder, with ``.quarantine-``
+        in its name.
     """
     if archive.format == "folder":
         raise DatasetError(at(archive.url, A_FOLDER(note=archive.note)))
@@ -125,9 +125,9 @@ def fetch_archive(archive: Archive, folder: Path, patience: Patience | None = No
 
 
 def remember_first_use(archive: Archive, path: Path) -> None:
-    """Record the SHA-256 of an archive without a published checksum beside it, to be expected from now on.
+    """Record the SHA-256 of an archive without a published checksum next to it, as expected from now on.
 
-    Called when the archive was unpacked and all samples were verified: what else a server may send is never trusted.
+    Called after unpacking the archive and verifying all samples: anything else from a server is never trusted.
     """
     record = _first_use_record(path)
     if archive.checksum is not None or record.exists():
@@ -147,10 +147,10 @@ def _sidecar(part: Path) -> Path:
 
 
 class _Session(requests.Session):
-    """Follows no redirect that gives up the encryption: what comes then may come from anybody."""
+    """Refuses redirects that drop encryption: anybody could send the content that follows."""
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
-        """Return where a response leads to."""
+        """Return the target of a redirect."""
         target = super().get_redirect_target(resp)
         if target is None:
             return None
@@ -165,7 +165,7 @@ class _Session(requests.Session):
 
 
 class _Download:
-    """The transfer of one archive into its .part file."""
+    """Transfers one archive into its .part file."""
 
     def __init__(self, archive: Archive, folder: Path, patience: Patience) -> None:
         self._archive, self._patience = archive, patience
@@ -192,7 +192,7 @@ class _Download:
         return self._part.stat().st_size if self._part.exists() else 0
 
     def _try(self) -> None:
-        # The most that was ever there: a part that grows and shrinks in turns brings nothing new.
+        # Largest size so far: a .part file that grows and shrinks in turns makes no progress.
         self._most_bytes = max(self._most_bytes, self._size())
         try:
             self._transfer()
@@ -201,7 +201,7 @@ class _Download:
             raise
 
     def _resumable(self) -> _Part | None:
-        """Return what the .part file belongs to, if it can be continued safely."""
+        """Return the origin of the .part file, if it can be resumed safely."""
         sidecar = _sidecar(self._part)
         if not self._size() or not sidecar.exists():
             return None
@@ -236,7 +236,7 @@ class _Download:
             self._receive(response, start, known if known and start else state)
 
     def _check_part(self, response: requests.Response, known: _Part | None, start: int) -> None:
-        """Refuse to join the halves of two files."""
+        """Refuse to join parts of two different files."""
         offset, total_bytes = _content_range(response.headers)
         expected = (start, known.total_bytes) if known else None
         if known is None or (offset, total_bytes) != expected or _guard(response.headers) not in {"", known.guard}:
@@ -257,7 +257,7 @@ class _Download:
             )
 
     def _check_content(self, response: requests.Response) -> None:
-        """Refuse what is not the file itself: its size and checksum are those of other bytes."""
+        """Refuse anything but the file itself: its size and checksum would be those of other bytes."""
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in {"", "identity"}:
             raise DatasetError(
@@ -298,7 +298,7 @@ def _reason(state: tenacity.RetryCallState) -> str:
 
 
 def _guard(headers: Mapping[str, str]) -> str:
-    """Return what If-Range may compare: a strong ETag, otherwise the date."""
+    """Return the value for If-Range: a strong ETag, otherwise the date."""
     tag = headers.get("ETag", "")
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
 
@@ -314,7 +314,7 @@ def _content_range(headers: Mapping[str, str]) -> tuple[int, int | None]:
 
 
 def _verify(archive: Archive, file: Path, final: Path) -> None:
-    """Compare size, checksum and kind; what is wrong is moved to quarantine."""
+    """Compare size, checksum and kind; quarantine a wrong file."""
     size_bytes = file.stat().st_size
     if archive.bytes is not None and size_bytes != archive.bytes:
         raise _quarantined(file, final, OTHER_SIZE, found_bytes=size_bytes, expected_bytes=archive.bytes)
@@ -338,12 +338,12 @@ def _verify(archive: Archive, file: Path, final: Path) -> None:
 
 
 def _kind(archive: Archive) -> str:
-    """Return what an archive is by its format, or by its name if it is a sample file."""
+    """Return an archive's kind by its format, or by its name if it is a sample file."""
     return Path(archive.file).suffix if archive.format == "file" else archive.format
 
 
 def _fits(archive: Archive, head: bytes) -> bool:
-    """Return whether a file can be of its kind by its first bytes; a kind without known ones is at least no page."""
+    """Return whether the first bytes match the file's kind; without a signature, whether it is no HTML page."""
     match _kind(archive):
         case "tgz":
             return head.startswith(_GZIP_MAGIC)
@@ -365,7 +365,7 @@ def _digest(file: Path, algorithm: str) -> str:
 
 
 def _quarantined(file: Path, final: Path, message: Message, **facts: object) -> DatasetError:
-    """Move a wrong file aside, where nobody takes it for the right one but it can still be studied."""
+    """Move a wrong file aside, so that nobody uses it but it can still be examined."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     place, count = final.with_name(f"{final.name}.quarantine-{stamp}"), 1
     while place.exists():

@@ -1,7 +1,7 @@
-"""tf.train.Example messages (tensorflow/core/example/example.proto) without TensorFlow: no data job has to import it.
+"""tf.train.Example messages (tensorflow/core/example/example.proto) without importing TensorFlow in data jobs.
 
-An Example is a map from names to features, each a list of byte strings, of float32 or of int64 numbers. The map is
-declared as the list that it is in bytes, so that features keep their order.
+An Example maps names to features, each a list of byte strings, float32 or int64 numbers. The map is declared as its
+wire format, a list of entries, so that features keep their order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,31 +34,31 @@ def _example_class() -> Any:  # noqa: ANN401  a protocol buffer has no static ty
 
 
 def encode_example(features: Mapping[str, Feature]) -> bytes:
-    """Return features as the bytes of a tf.train.Example; equal features in equal order give equal bytes.
+    """Encode features as a tf.train.Example; equal features in equal order give equal bytes.
 
     Parameters
     ----------
     features
         By name: bytes or a list of them, an array of floats (stored as float32) or of integers (stored as int64).
-        Large arrays belong into bytes: as a list of numbers they take many times as long.
+        Store large arrays as bytes: as a list of numbers they take many times as long.
 
     Raises
     ------
     DatasetError
-        If an array holds something else.
+        If an array has another type.
     """
     example = _example_class()()
     example.features.SetInParent()
     for name, value in features.items():
         kind, items = _items(name, value)
         chosen = getattr(example.features.feature.add(key=name).value, kind)
-        chosen.SetInParent()  # also an empty list is one of its kind
+        chosen.SetInParent()  # even an empty list has its kind
         chosen.value.extend(items)
     return bytes(example.SerializeToString())
 
 
 def _items(name: str, value: Feature) -> tuple[str, Sequence[Any] | NDArray[Any]]:
-    """Return the kind of a feature's list, and what is in it."""
+    """Return the kind of a feature's list, and its items."""
     if isinstance(value, bytes):
         return "bytes_list", [value]
     if not isinstance(value, np.ndarray):
@@ -76,8 +76,8 @@ def decode_example(payload: bytes | memoryview) -> dict[str, Decoded]:
     Returns
     -------
     dict
-        A list of byte strings, or a float32 or int64 array of one dimension. A feature that holds nothing at all is an
-        empty list.
+        A list of byte strings, or a one-dimensional float32 or int64 array. A feature without any value is an empty
+        list.
 
     Raises
     ------

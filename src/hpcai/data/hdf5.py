@@ -1,4 +1,4 @@
-"""HDF5 datasets whose data is entirely in the checksummed file itself."""
+"""HDF5 datasets stored entirely in the checksummed file itself."""
 
 import math
 from pathlib import Path
@@ -16,10 +16,10 @@ _REPAIR = "copy the file again, or make the dataset again"
 
 
 def stored_dataset(opened: h5py.File, name: str, file: Path) -> h5py.Dataset | None:
-    """Return a dataset that is stored whole in the file, or None if there is none of that name.
+    """Return a dataset stored entirely in the file, or None if there is none of that name.
 
-    What lies in other files may change while the checksum of this one stays, and HDF5 reads as zeros what was never
-    written: a writer that was stopped leaves such places.
+    Data in other files may change while this file's checksum stays the same. HDF5 reads unwritten data as zeros, which
+    an interrupted writer leaves behind.
 
     Parameters
     ----------
@@ -28,19 +28,19 @@ def stored_dataset(opened: h5py.File, name: str, file: Path) -> h5py.Dataset | N
     name
         Path of the dataset from the root, such as ``climate/data``.
     file
-        The file's name, for messages.
+        File name, for messages.
 
     Raises
     ------
     DatasetError
-        If the path has a link other than a hard one, or the dataset is virtual, lies in external files, or was not
-        written completely.
+        If the path contains a link other than a hard one, or the dataset is virtual, stored in external files, or not
+        completely written.
     """
     found: h5py.HLObject = opened
     place = ""
     for part in name.split("/"):
         place += f"/{part}"
-        # Asked of the link itself: everything else in h5py would open what it leads to.
+        # Query the link itself: everything else in h5py would open its target.
         if not isinstance(found, h5py.Group) or not found.id.links.exists(part.encode()):
             return None
         kind = found.id.links.get_info(part.encode()).type
@@ -61,7 +61,7 @@ def _check_storage(dataset: h5py.Dataset, place: str) -> None:
         name = dataset.external[0][0]
         raise DatasetError(f"{place}: found numbers in the file {name!r}, expected them in the file itself; {_PACK}")
     if dataset.chunks is None:
-        # What is compact lies in the header, and always counts as allocated.
+        # Compact data is stored in the header and always counts as allocated.
         written, expected = int(dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_ALLOCATED), 1
     else:
         written = dataset.id.get_num_chunks()

@@ -1,4 +1,4 @@
-"""The manifest of a dataset: every file with its size, checksums and records; made, read, written and verified."""
+"""Dataset manifest: every file with size, checksums and records; create, read, write and verify it."""
 
 import hashlib
 import os
@@ -46,7 +46,7 @@ Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{8}$", description="CRC-32C, 
 
 
 class FileEntry(Settings):
-    """One file with samples: as it lies on disk, and its uncompressed content."""
+    """One sample file: as stored, and its uncompressed content."""
 
     path: RelativePath
     bytes: Count
@@ -60,12 +60,12 @@ class FileEntry(Settings):
 
     @property
     def facts(self) -> FileFacts:
-        """What the file was found to be."""
+        """The verifiable properties of the file."""
         return FileFacts(**self.model_dump(exclude={"path"}))
 
 
 class ManifestHeader(Settings):
-    """What a dataset is, apart from its files."""
+    """Description of a dataset, except for its files."""
 
     schema_version: Literal[2] = 2
     dataset: Name
@@ -90,7 +90,7 @@ class Manifest(ManifestHeader):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the data is; where it lies, and when and how it was made, do not change it."""
+        """SHA-256 of the data's properties, independent of its place, and of when and how it was made."""
         content = self.model_dump_json(exclude={"source", "samples_root", "unused_files", "origin"})
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -104,7 +104,7 @@ class Manifest(ManifestHeader):
         return sum(entry.records for entry in self.splits.get(split, ()))
 
     def root(self, manifest_path: Path) -> Path:
-        """Return the folder that the paths of the entries are relative to."""
+        """Return the folder to which the paths of the entries are relative."""
         return Path(self.samples_root) if self.samples_root else manifest_path.parent
 
 
@@ -115,16 +115,16 @@ def make_manifest(
     files: Mapping[Split, Sequence[str]],
     progress: Callable[[], None] | None = None,
 ) -> Manifest:
-    """Read every file of a dataset, check its samples, and note sizes, checksums and statistics.
+    """Read every file of a dataset, check its samples, and record sizes, checksums and statistics.
 
     Parameters
     ----------
     header
-        What the dataset is; its statistics are computed here.
+        Description of the dataset; its statistics are computed here.
     module
-        What the benchmark knows of its data.
+        The benchmark's data module.
     root
-        Folder that the paths are relative to.
+        Folder to which the paths are relative.
     files
         Paths per split.
     progress
@@ -133,7 +133,7 @@ def make_manifest(
     Raises
     ------
     DatasetError
-        Listing every damaged file, with the place in it where it applies.
+        Lists every damaged file, with the place in it where it applies.
     """
 
     def examine(path: str) -> FileEntry | DatasetError:
@@ -157,24 +157,24 @@ def make_manifest(
 def verify_dataset(
     manifest: Manifest, module: DataModule[Any], root: Path, progress: Callable[[], None] | None = None
 ) -> None:
-    """Compare every file of a dataset with its manifest; all damage is found before anything is reported.
+    """Compare every file of a dataset with its manifest; collect all damage before reporting it.
 
     Parameters
     ----------
     manifest
-        What is expected.
+        The expected state.
     module
-        What the benchmark knows of its data.
+        The benchmark's data module.
     root
-        Folder that the entries are relative to, see `Manifest.root`.
+        Folder to which the entries are relative, see `Manifest.root`.
     progress
         Called after each file, from several threads.
 
     Raises
     ------
     DatasetError
-        One line per damage, naming file and, where it applies, record: flipped bit, cut tail, empty file, wrong
-        size, wrong shape, missing file, surplus file.
+        One line per damage, with the file and, where it applies, the record: flipped bit, truncated tail, empty file,
+        wrong size, wrong shape, missing file, surplus file.
     """
 
     def check(entry: FileEntry) -> str:
@@ -188,7 +188,7 @@ def verify_dataset(
 
 
 def _damage(module: DataModule[Any], root: Path, entry: FileEntry) -> str:
-    """Say what is wrong with a file; the most telling of several findings, or nothing."""
+    """Return what is wrong with a file, the most informative of several findings, or nothing."""
     file = root / entry.path
     if not file.exists():
         return f"{file}: missing, expected {entry.bytes} bytes; make or copy the dataset again"
@@ -206,7 +206,7 @@ def _damage(module: DataModule[Any], root: Path, entry: FileEntry) -> str:
 
 
 def _surplus(manifest: Manifest, module: DataModule[Any], root: Path) -> list[str]:
-    """Name the sample files that the manifest neither lists nor counts as left aside."""
+    """List the sample files that the manifest neither lists nor counts as unused."""
     expected = {entry.path for entry in manifest.entries}
     found = {name for names in (module.find(root) or {}).values() for name in names}
     problems: list[str] = []
@@ -228,7 +228,7 @@ def _refuse(root: Path, problems: Iterable[str]) -> None:
 
 
 def in_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Apply a function that spends its time outside the interpreter lock; results in the order of the items."""
+    """Apply a function that mostly releases the interpreter lock; return results in the order of the items."""
     threads = min(MAX_THREADS, len(os.sched_getaffinity(0)), max(1, len(items)))
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -244,13 +244,13 @@ def read_manifest(path: Path) -> Manifest:
     Raises
     ------
     DatasetError
-        If the file is missing or damaged, or of another schema.
+        If the file is missing or damaged, or has another schema.
     """
     return read_json(path, Manifest, "prepare the dataset again")
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Write a manifest with the digest of its own bytes; the file appears atomically."""
+    """Write a manifest with a digest of its own bytes; the file appears atomically."""
     write_atomically(path, sealed_model(manifest))
 
 
@@ -258,12 +258,12 @@ Model = TypeVar("Model", bound=Settings)
 
 
 def read_json(path: Path, model: type[Model], remedy: str) -> Model:
-    """Read a JSON file of ours, checked against the digest that it ends with, if it has one.
+    """Read one of our JSON files; check it against the digest at its end, if there is one.
 
     Raises
     ------
     DatasetError
-        If the file is missing or damaged, or of another schema; says where, and the remedy.
+        If the file is missing or damaged, or has another schema; names the place and the remedy.
     """
     try:
         text = unseal(read_file(path)).text

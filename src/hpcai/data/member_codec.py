@@ -1,4 +1,4 @@
-"""How the members of a packed shard are compressed."""
+"""Compression of the members of a packed shard."""
 
 import zlib
 from typing import Literal
@@ -11,10 +11,10 @@ from hpcai.data.tfrecord import compress_content
 
 Codec = Literal["none", "gzip", "zstd", "shuffle_zstd"]
 SUFFIXES: dict[Codec, str] = {"none": "", "gzip": ".gz", "zstd": ".zst", "shuffle_zstd": ".shuf2.zst"}
-"""``shuf2``: first all even bytes, then all odd ones; of small 16-bit counts the odd ones are nearly all 0."""
+"""``shuf2``: all even bytes, then all odd ones; for small 16-bit counts the odd ones are nearly all 0."""
 
 _JOINED_AT_ONCE = 1 << 17
-"""Words that stay in a core's cache between the two steps."""
+"""Block length [words] that stays in a core's cache between the two steps."""
 
 Buffer = NDArray[np.uint8]
 
@@ -24,7 +24,7 @@ class CodecError(Exception):
 
 
 def encode_member(content: bytes, codec: Codec, level: int) -> bytes:
-    """Return content as a member of a shard; equal content gives equal bytes."""
+    """Compress content as a member of a shard; equal content gives equal bytes."""
     if codec == "none":
         return content
     if codec == "gzip":
@@ -42,9 +42,9 @@ def shuffle(content: bytes) -> bytes:
 
 
 class MemberDecoder:
-    """Decodes members into its own buffers, which it uses again: one decoder per thread.
+    """Decodes members into its own, reused buffers: one decoder per thread.
 
-    Fresh memory for each member would cost more time (page faults) than decoding does.
+    Fresh memory for each member would cost more time (page faults) than decoding.
     """
 
     def __init__(self, codec: Codec, largest_content_bytes: int) -> None:
@@ -59,7 +59,7 @@ class MemberDecoder:
         Raises
         ------
         CodecError
-            If the bytes are damaged or their content has another size.
+            If the bytes are damaged or decode to another size.
         """
         if self._codec == "none":
             content = packed
@@ -85,12 +85,12 @@ class MemberDecoder:
                 found = reader.readinto(buffer.data[:content_bytes])
         except zstandard.ZstdError as error:
             raise CodecError(f"the zstd data is damaged ({error})") from error
-        # The buffer still holds an earlier member behind a short one.
+        # After a short member the buffer still holds the end of an earlier one.
         if found != content_bytes:
             raise CodecError(f"found {found} bytes of content, expected {content_bytes}: the zstd data is cut")
 
     def _unshuffle(self, size: int) -> None:
-        """Join the two planes as 16-bit arithmetic, which is several times faster than two strided copies."""
+        """Join the two planes with 16-bit arithmetic, several times faster than two strided copies."""
         pairs = size // 2
         even, odd = self._planes[: size - pairs], self._planes[size - pairs : size]
         words = self._content[: 2 * pairs].view("<u2")
@@ -106,7 +106,7 @@ class MemberDecoder:
 def _gunzip(packed: memoryview, content_bytes: int) -> memoryview:
     decompressor = zlib.decompressobj(16 + zlib.MAX_WBITS)
     try:
-        # One byte more than expected shows content that is too long without decompressing all of it.
+        # Reading one byte more than expected detects content that is too long without decompressing all of it.
         content = decompressor.decompress(packed, content_bytes + 1)
     except zlib.error as error:
         raise CodecError(f"the gzip data is damaged ({error})") from error

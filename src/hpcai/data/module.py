@@ -1,4 +1,4 @@
-"""What a benchmark has to say about its data; manifest, packing, staging and preparation do the rest."""
+"""Interface of a benchmark's data; manifest, packing, staging and preparation build on it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,20 +23,20 @@ CHANGED_FILE = Message(
 )
 
 FOLDERS: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "val")}
-"""Folders of the official layouts; the description of CosmoFlow calls the second ``val``, its code ``validation``."""
+"""Folders of the official layouts; CosmoFlow's description calls the second ``val``, its code ``validation``."""
 _BLOCK_BYTES = 8 << 20
 
 Found = Mapping[Split, Sequence[str]]
-"""Sample files of each split, sorted, relative to a root."""
+"""Sample files per split, sorted, relative to a root."""
 Data = TypeVar("Data", bound=DataSettings)
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What an examination of one sample file found.
+    """Findings for one sample file.
 
-    ``content`` is what remains when a compression of the whole file is taken off. ``record_offsets`` say where in it
-    each TFRecord begins; it is empty if the file is no TFRecord file.
+    ``content``: the content after removing compression of the whole file. ``record_offsets``: start of each TFRecord in
+    it, empty for other containers.
     """
 
     bytes: int
@@ -49,7 +49,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Member:
-    """One TFRecord file as it is staged: plain, with one or more samples; the name has no folder."""
+    """One TFRecord file as staged: plain, with one or more samples; the name has no folder."""
 
     name: str
     content: bytes
@@ -58,10 +58,10 @@ class Member:
 
 @dataclass(frozen=True)
 class SampleSizes:
-    """What settings alone tell about the size of a sample, before there is one; None where each has its own size.
+    """Sample size as far as settings determine it, before a sample exists; None where sizes vary.
 
-    ``container_bytes`` is its size in the official container without compression, ``record_bytes`` that of its
-    record in a TFRecord file; ``compressed`` says whether the container needs less than the first.
+    ``container_bytes``: size in the official container without compression. ``record_bytes``: size of its TFRecord
+    record. ``compressed``: whether the container needs less than ``container_bytes``.
     """
 
     container_bytes: int | None = None
@@ -70,17 +70,17 @@ class SampleSizes:
 
 
 class DataModule(ABC, Generic[Data]):
-    """One benchmark's data: official container and layout, generator, and what TensorFlow reads.
+    """One benchmark's data: official container and layout, generator, and the records for TensorFlow.
 
-    A sample reaches TensorFlow as one TFRecord record, a tf.train.Example. Containers that are no TFRecord files
-    (HDF5, LMDB) are converted once, by `members`, when the dataset is packed: a change of container that adds no
-    information and no copies, as the rules allow (MLPerf training rules 6.1).
+    A sample reaches TensorFlow as one TFRecord record, a tf.train.Example. `members` converts other containers (HDF5,
+    LMDB) once, when the dataset is packed: a change of container that adds no information and no copies, as the rules
+    allow (MLPerf training rules 6.1).
     """
 
     sidecars: ClassVar[tuple[str, ...]] = ()
     """Files directly in the root that belong to the dataset but hold no samples, such as ``stats.h5``."""
     one_sample_per_file: ClassVar[bool] = False
-    """Of many files only as many as wanted are examined."""
+    """Whether only as many files as needed are examined."""
 
     def __init__(self, settings: Data) -> None:
         self.settings = settings
@@ -88,19 +88,19 @@ class DataModule(ABC, Generic[Data]):
     @property
     @abstractmethod
     def sample_shape(self) -> tuple[int, ...]:
-        """Shape of a sample's main array, as it lies in the container; () for graphs."""
+        """Shape of a sample's main array in the container; () for graphs."""
 
     def split_files(self, split: Split) -> int | None:
-        """Return the number of files that a split has by the settings; None where they do not tell it."""
+        """Return the number of files of a split according to the settings; None if they do not determine it."""
         return self.settings.samples(split) if self.one_sample_per_file else None
 
     def sample_sizes(self) -> SampleSizes:
-        """Return how large a sample is by the settings, for estimates; by default each has its own size."""
+        """Return the sample size according to the settings, for estimates; by default sizes vary."""
         return SampleSizes()
 
     @property
     def edition(self) -> str:
-        """Which of several official forms of the container this is."""
+        """The official variant of the container."""
         return "official"
 
     @abstractmethod
@@ -114,49 +114,49 @@ class DataModule(ABC, Generic[Data]):
         Raises
         ------
         DatasetError
-            Naming file, place, what was found, what was expected and what to do.
+            Names file, place, what was found, what was expected and what to do.
         """
 
     @abstractmethod
     def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
-        """Yield the file's samples as TFRecord files of a moderate size.
+        """Yield the file's samples as TFRecord files of moderate size.
 
         Raises
         ------
         DatasetError
-            If the file is not the one that ``facts`` describe.
+            If the file no longer matches ``facts``.
         """
 
     @abstractmethod
     def generate(self, folder: Path) -> dict[str, object]:
         """Write a small dataset in the official layout and container; return the generator's facts (version, seed).
 
-        Equal settings give equal files, whatever the number of processes.
+        Equal settings give equal files for any number of processes.
         """
 
     def statistics(self, root: Path, found: Found) -> dict[str, tuple[float, ...]]:  # noqa: ARG002
-        """Return numbers about the training split that training needs (means, extremes), by name.
+        """Return the statistics of the training split that training needs (means, extremes), by name.
 
-        They become part of the manifest, and so of its digest.
+        They become part of the manifest and thus of its digest.
 
         Raises
         ------
         DatasetError
-            If they should be there and are not, or are not finite.
+            If a required statistic is missing or not finite.
         """
         return {}
 
     def arrange(self, archives: Sequence[tuple[Archive, Path]], folder: Path, content_bytes: int) -> None:
-        """Bring downloaded files into the official layout below the empty ``folder``; by default, unpack each archive.
+        """Arrange downloaded files in the official layout below the empty ``folder``; by default, unpack each archive.
 
         Parameters
         ----------
         archives
-            Rows of datasets.tsv with the verified files; they stay where they are.
+            Rows of datasets.tsv with the verified files, which stay in place.
         folder
-            Where to unpack to.
+            Target folder.
         content_bytes
-            Most bytes that may be written: the free space.
+            Maximum number of bytes to write: the free space.
         """
         for archive, path in archives:
             if archive.format == "tar" or archive.format == "tgz":  # noqa: PLR1714  so that types narrow
@@ -171,7 +171,7 @@ def checksum_of(data: bytes | memoryview) -> str:
 
 
 def file_checksum(path: Path) -> tuple[int, str]:
-    """Return the size of a file of any size and its CRC-32C as 8 hexadecimal digits.
+    """Return the size of a file and its CRC-32C as 8 hexadecimal digits, for files of any size.
 
     Raises
     ------
@@ -193,12 +193,12 @@ def file_checksum(path: Path) -> tuple[int, str]:
 
 
 def require_unchanged(file: Path, facts: FileFacts) -> None:
-    """Check that a file is still the one that was examined.
+    """Check that a file is unchanged since it was examined.
 
     Raises
     ------
     DatasetError
-        If its size or checksum is another one.
+        If its size or checksum differs.
     """
     size, crc = file_checksum(file)
     if (size, crc) != (facts.bytes, facts.crc32c):
@@ -213,7 +213,7 @@ def require_unchanged(file: Path, facts: FileFacts) -> None:
 
 
 def split_folders(root: Path) -> dict[Split, str] | None:
-    """Return the folders of the splits (train, validation or val), if a layout with folders begins here.
+    """Return the split folders (train, validation or val), if a folder layout begins here.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def split_folders(root: Path) -> dict[Split, str] | None:
 
 
 def files_in_folders(root: Path, wanted: Callable[[str], bool]) -> dict[Split, list[str]] | None:
-    """Return the files of `split_folders` whose names are wanted, sorted, relative to ``root``."""
+    """Return the wanted files in `split_folders`, sorted, relative to ``root``."""
     folders = split_folders(root)
     if folders is None:
         return None
@@ -236,7 +236,7 @@ def files_in_folders(root: Path, wanted: Callable[[str], bool]) -> dict[Split, l
 
 
 def files_in(root: Path, folder: str, wanted: Callable[[str], bool]) -> list[str]:
-    """Return the wanted files directly in a folder, sorted, relative to ``root``; none if there is no such folder."""
+    """Return the wanted files directly in a folder, sorted, relative to ``root``; none if the folder is missing."""
     place = root / folder
     names = sorted(path.name for path in place.iterdir() if wanted(path.name)) if place.is_dir() else []
     return [str(Path(folder) / name) for name in names]

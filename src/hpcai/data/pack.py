@@ -1,8 +1,8 @@
-"""Packs the samples of a dataset into few shards that all ranks of a node can unpack in parallel.
+"""Pack the samples of a dataset into a few shards that all ranks of a node can unpack in parallel.
 
-A member of a shard is a TFRecord file, whatever container the dataset has. A shard is a plain tar archive whose members
-are compressed one by one: anybody can open it, a member can be unpacked alone, and packed.json says where each member's
-bytes lie, so that no rank has to read through an archive.
+Members of a shard are TFRecord files, whatever container the dataset has. A shard is a plain tar archive with
+individually compressed members: any tar tool can open it, and a member can be unpacked alone. packed.json lists where
+each member's bytes are, so that no rank has to read through an archive.
 """
 
 import logging
@@ -95,21 +95,21 @@ def pack_dataset(
 ) -> PackManifest:
     """Pack a dataset into shards and write packed.json last.
 
-    File i of a split goes to shard i modulo the number of shards: when the number of nodes divides that of shards,
-    a node's part of a split dataset is a set of whole shards. Equal input gives equal shards, bit for bit.
+    File i of a split goes to shard i modulo the number of shards. If the number of nodes divides the number of shards,
+    a node's part of a split dataset is a set of whole shards. Equal input gives bit-identical shards.
 
     Parameters
     ----------
     manifest
-        The dataset; each file is verified against it while it is read.
+        The dataset; each file is verified against it while being read.
     module
-        What the benchmark knows of its data; it converts containers that are no TFRecord files.
+        The benchmark's data module; it converts containers that are not TFRecord files.
     root
         Folder of the sample files, see `Manifest.root`.
     settings
         Codec, level and shards per split.
     output
-        Folder of packed.json; what an earlier packing left there is replaced when the new shards are complete.
+        Folder of packed.json; earlier shards there are replaced when the new ones are complete.
 
     Raises
     ------
@@ -143,18 +143,18 @@ def pack_dataset(
 
 
 def read_pack(path: Path) -> PackManifest:
-    """Read packed.json, and check it against the digest of itself; those of earlier versions have none.
+    """Read packed.json and check it against its own digest; earlier versions have none.
 
     Raises
     ------
     DatasetError
-        If the file is missing or damaged, or of another schema.
+        If the file is missing or damaged, or has another schema.
     """
     return read_json(path, PackManifest, "delete it and start the workflow again, which packs the dataset again")
 
 
 def require_same(pack: PackManifest, manifest: Manifest, path: Path) -> None:
-    """Check that shards were packed from the dataset that a manifest describes.
+    """Check that shards were packed from the dataset described by a manifest.
 
     Raises
     ------
@@ -171,19 +171,19 @@ def require_same(pack: PackManifest, manifest: Manifest, path: Path) -> None:
 
 
 def require_shards(pack: PackManifest, path: Path) -> None:
-    """Check that the shards lie beside packed.json, as long as it says; their content is checked when it is unpacked.
+    """Check that the shards exist next to packed.json with the recorded lengths; unpacking verifies their content.
 
     Parameters
     ----------
     pack
-        What packed.json says.
+        Content of packed.json.
     path
-        That file.
+        Path of packed.json.
 
     Raises
     ------
     DatasetError
-        If a shard is missing, no file, or of another length: the first one is named, and how many there are.
+        If a shard is missing, no file, or has another length: names the first and counts the rest.
     """
     problems = [problem for shard in pack.shards if (problem := _shard_problem(path.parent / shard.file, shard.bytes))]
     if problems:
@@ -192,7 +192,7 @@ def require_shards(pack: PackManifest, path: Path) -> None:
 
 
 def _shard_problem(path: Path, expected_bytes: int) -> str:
-    """Return what is wrong with a shard; blank if nothing is."""
+    """Return what is wrong with a shard; blank if nothing."""
     try:
         found = path.stat()
     except OSError as error:
@@ -212,7 +212,7 @@ def _tasks(split: Split, entries: Sequence[FileEntry], shards: int) -> Iterator[
 
 
 class _Archive:
-    """A tar archive that is written once from front to end, with its checksum."""
+    """A tar archive written once from front to end, with its checksum."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.bytes, self.crc = file, 0, 0
@@ -223,7 +223,7 @@ class _Archive:
         self.crc = crc32c(data, self.crc)
 
     def add(self, name: str, data: bytes) -> int:
-        """Append a member with neutral owner and time; return where its bytes begin."""
+        """Append a member with neutral owner and time; return the offset of its bytes."""
         info = tarfile.TarInfo(name)
         info.size = len(data)
         self.write(info.tobuf(tarfile.PAX_FORMAT))
@@ -266,7 +266,7 @@ def _add(archive: _Archive, name: str, member: Member, settings: PackSettings) -
 
 
 def _publish(output: Path, shards: Sequence[PackedShard]) -> None:
-    """Put the new shards in the place of older ones; without packed.json in between, nobody reads a mixture."""
+    """Replace older shards by the new ones; packed.json is absent meanwhile, so nobody reads a mixture."""
     (output / PACKED).unlink(missing_ok=True)
     names = {shard.file for shard in shards}
     for old in output.glob("*-of-*.tar"):
@@ -278,7 +278,7 @@ def _publish(output: Path, shards: Sequence[PackedShard]) -> None:
 
 @contextmanager
 def _no_leftovers(output: Path) -> Iterator[None]:
-    """Remove the incomplete shards of a packing that failed, now or earlier."""
+    """Remove incomplete shards of a failed packing, current or earlier."""
     try:
         yield
     finally:

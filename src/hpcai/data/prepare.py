@@ -1,4 +1,4 @@
-"""Makes a dataset ready: generates, downloads or scans it, verifies every file, and writes its manifest."""
+"""Prepare a dataset: generate, download or scan it, verify every file, and write its manifest."""
 
 import logging
 import os
@@ -45,7 +45,7 @@ _PROGRESS_S = 5.0
 
 
 class _Progress:
-    """Logs how many files are done, not more often than people read."""
+    """Logs how many files are done, at a readable rate."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total, self._done = what, total, 0
@@ -60,26 +60,27 @@ class _Progress:
 
 
 def prepare_dataset(workload: str, module: DataModule[Any], folder: Path, datasets_tsv: Path) -> Manifest:
-    """Make a dataset ready and write ``folder/manifest.json`` last.
+    """Prepare a dataset and write ``folder/manifest.json`` last.
 
-    A generated or downloaded dataset appears in the folder by a rename when it is complete; an existing one stays
-    where it is, and its manifest says where. Of more samples than needed the first whole files by name are used.
+    A generated or downloaded dataset appears in the folder by one rename when it is complete. An existing one stays in
+    place, and its manifest records where. If there are more samples than needed, the first whole files by name are
+    used.
 
     Parameters
     ----------
     workload
         Name of the workload, for the manifest.
     module
-        What the benchmark knows of its data, with the settings that say what to prepare, and from where.
+        The benchmark's data module, with the settings that define the dataset and its source.
     folder
         Folder of the manifest.
     datasets_tsv
-        Table of the archives that can be downloaded.
+        Table of downloadable archives.
 
     Raises
     ------
     DatasetError
-        If the source does not exist, holds too few samples, or is damaged: every damaged file is listed.
+        If the source does not exist, holds too few samples, or is damaged: lists every damaged file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     preparation = _Preparation(workload, module, folder)
@@ -96,7 +97,7 @@ def prepare_dataset(workload: str, module: DataModule[Any], folder: Path, datase
 
 
 class _Preparation:
-    """The three ways to a verified dataset."""
+    """The three ways to obtain a verified dataset."""
 
     def __init__(self, workload: str, module: DataModule[Any], folder: Path) -> None:
         self._workload, self._module, self._folder = workload, module, folder
@@ -115,7 +116,7 @@ class _Preparation:
         )
 
     def take_existing(self) -> Manifest:
-        """Verify a dataset where it lies."""
+        """Verify a dataset in place."""
         path = self._settings.path or ""
         root = Path(os.path.expandvars(path))
         if "$" in str(root) or not root.is_dir():
@@ -128,11 +129,11 @@ class _Preparation:
         return self._examined(root, found, samples_root=str(root), origin=origin)
 
     def _take_described(self, path: Path) -> Manifest:
-        """Verify an existing dataset against the manifest that it carries."""
+        """Verify an existing dataset against its own manifest."""
         described = read_manifest(path)
         root = described.root(path).resolve()
         origin = {"path": self._settings.path, "had_manifest": True}
-        # Generated data stay generated, wherever they lie.
+        # Generated data remain "generated" at any place.
         source: Source = "generated" if described.source == "generated" else "existing"
         header = self._header(samples_root=str(root), origin=origin, source=source)
         for key in ("workload", "edition", "sample_shape"):
@@ -153,22 +154,22 @@ class _Preparation:
         return manifest
 
     def generate(self) -> Manifest:
-        """Generate a dataset and verify what was written."""
+        """Generate a dataset and verify the written files."""
         with _partial_folder(self._folder) as partial:
             logger.info("generating %s in %s", self._settings.dataset, partial)
             origin = self._module.generate(partial)
-            manifest = self._examined(partial, self._found(partial, f"{partial}", "this is a fault"), origin=origin)
+            manifest = self._examined(partial, self._found(partial, f"{partial}", "report this bug"), origin=origin)
             return self._publish(manifest, partial)
 
     def download(self, datasets_tsv: Path) -> Manifest:
-        """Fetch the archives, bring them into the official layout, and verify that."""
+        """Download the archives, arrange them in the official layout, and verify the result."""
         rows = _rows(self._settings, datasets_tsv)
         fetched = [(row, fetch_archive(row, self._folder / _ARCHIVE_FOLDER)) for row in rows]
         names = " and ".join(row.file for row in rows)
         with _partial_folder(self._folder) as partial:
             logger.info("unpacking %s", names)
             self._module.arrange(fetched, partial, shutil.disk_usage(partial).free)
-            # Archives often hold one folder with everything in it.
+            # Archives often hold everything in one folder.
             below = [path for path in sorted(partial.iterdir()) if path.is_dir()]
             tops = [partial, *below] if len(below) == 1 else [partial]
             top = next((top for top in tops if self._module.find(top)), partial)
@@ -198,7 +199,7 @@ class _Preparation:
         return manifest.model_copy(update={"splits": splits, "unused_files": _unused(found, splits)})
 
     def _first(self, split: Split, entries: Sequence[FileEntry], place: Path) -> tuple[FileEntry, ...]:
-        """Return the first files by name that hold as many samples as wanted."""
+        """Return the first files by name that together hold enough samples."""
         kept: list[FileEntry] = []
         count, wanted = 0, self._settings.samples(split)
         for entry in sorted(entries, key=lambda entry: entry.path):
@@ -212,7 +213,7 @@ class _Preparation:
         return tuple(kept)
 
     def _publish(self, manifest: Manifest, top: Path) -> Manifest:
-        """Move the files to train/ and validation/; without a manifest in between, nobody reads a mixture."""
+        """Move the files to train/ and validation/; the manifest is absent meanwhile, so nobody reads a mixture."""
         (self._folder / MANIFEST).unlink(missing_ok=True)
         splits: dict[Split, tuple[FileEntry, ...]] = {}
         for split in SPLITS:
@@ -231,7 +232,7 @@ class _Preparation:
 
 
 def _rows(settings: DataSettings, datasets_tsv: Path) -> list[Archive]:
-    """Return the rows of the archives that are wanted."""
+    """Return the rows of the wanted archives."""
     catalogue = read_catalogue(datasets_tsv)
     for name in settings.archives:
         if name not in catalogue:
@@ -243,7 +244,7 @@ def _rows(settings: DataSettings, datasets_tsv: Path) -> list[Archive]:
 
 
 def _unused(found: Mapping[Split, Sequence[object]], kept: Mapping[Split, Sequence[FileEntry]]) -> dict[str, int]:
-    """Count the files that are left aside, per folder."""
+    """Count the unused files per folder."""
     unused: dict[str, int] = {}
     for split in SPLITS:
         folder = str(Path(kept[split][0].path).parent)
@@ -253,7 +254,7 @@ def _unused(found: Mapping[Split, Sequence[object]], kept: Mapping[Split, Sequen
 
 @contextmanager
 def _partial_folder(folder: Path) -> Iterator[Path]:
-    """Work in a folder beside the final place, which is gone afterwards; one that a killed process left goes first."""
+    """Provide a folder next to the final place, removed afterwards; one left by a killed process is removed first."""
     partial = folder / _PARTIAL
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()

@@ -1,4 +1,4 @@
-"""Work of the generators in several processes, with signs of progress."""
+"""Run the generators' jobs in several processes and log progress."""
 
 import logging
 import multiprocessing
@@ -18,22 +18,22 @@ Result = TypeVar("Result")
 def in_processes(
     work: Callable[[Job], Result], jobs: Sequence[Job], what: str, workers: int | None = None
 ) -> Iterator[Result]:
-    """Yield the results in the order of the jobs, and log now and then how many are done.
+    """Yield the results in the order of the jobs; log progress now and then.
 
     Parameters
     ----------
     work
-        What is done with each job; a function of a module, or a `functools.partial` of one.
+        Function to apply to each job: a module-level function, or a `functools.partial` of one.
     jobs
         At least one.
     what
-        What a job makes, in the plural, for the log.
+        Plural noun for the results, for the log.
     workers
-        Number of processes; the usable processors if not given.
+        Number of processes; default: the usable processors.
     """
     started_s = told_s = time.monotonic()
     workers = min(workers or len(os.sched_getaffinity(0)), len(jobs))
-    # Not "spawn": it would run the calling script again in each worker, which a Snakemake script does not survive.
+    # Not "spawn": it would rerun the calling script in each worker, which breaks Snakemake scripts.
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         results = pool.map(work, jobs, chunksize=max(1, min(_MOST_AT_ONCE, len(jobs) // workers)))

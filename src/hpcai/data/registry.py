@@ -1,4 +1,4 @@
-"""From the workload's name in a benchmark file to its data module; only the one in use is imported."""
+"""Map a benchmark file's workload to its data module; only that module is imported."""
 
 from collections.abc import Mapping
 from typing import Any

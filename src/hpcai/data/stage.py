@@ -1,4 +1,4 @@
-"""Staging to node-local storage: all local ranks unpack their part of the shards, and verify what they write."""
+"""Stage to node-local storage: all local ranks unpack their part of the shards and verify the written files."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ NO_INODES = Message("stage.no_inodes", "found {free} inodes free, expected at le
 Partition = Literal["whole", "split"]
 SPACE_MARGIN = 0.02
 SPACE_MARGIN_BYTES = 16 << 20
-"""Room for folders, metadata and what the run itself writes beside the samples."""
+"""Free space to keep for folders, metadata and what the run itself writes [byte]."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class StagingResult:
 
 
 def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, partition: Partition) -> list[Piece]:
-    """Return what a node holds of a split, sorted by name.
+    """Return the files that a node holds of a split, sorted by name.
 
-    With partition ``split`` a node holds every ``nodes``-th file of each split, as in the reference, which shards the
-    training and the validation set alike over the sets of files that the nodes hold (MLPerf HPC reference,
-    cosmoflow/data/cosmo.py, ``n_file_sets``; cosmoflow/utils/staging.py).
+    With partition ``split`` a node holds every ``nodes``-th file of each split, as in the reference, which shards both
+    the training and the validation set over the nodes' file sets (MLPerf HPC reference, cosmoflow/data/cosmo.py,
+    ``n_file_sets``; cosmoflow/utils/staging.py).
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, p
     split
         ``train`` or ``validation``.
     node_index, nodes
-        This node, from 0, and their number.
+        Index of this node, from 0, and the number of nodes.
     partition
-        ``whole``: every node holds everything; ``split``: each holds its own part.
+        ``whole``: every node holds everything; ``split``: each node holds its own part.
     """
     return _share(_sorted_pieces(pack, split), node_index, nodes, partition)
 
@@ -69,22 +69,22 @@ def _share(pieces: list[Piece], node_index: int, nodes: int, partition: Partitio
 
 
 def _all_pieces(pack: PackManifest, node_index: int, nodes: int, partition: Partition) -> list[Piece]:
-    """Return what a node holds in the order in which it lies in the shards."""
+    """Return a node's files in the order of the shards."""
     pieces = [piece for split in SPLITS for piece in node_pieces(pack, split, node_index, nodes, partition)]
     return sorted(pieces, key=lambda piece: (piece.shard, piece.member.offset))
 
 
 def room_bytes(pack: PackManifest, nodes: int, partition: Partition, block_bytes: int) -> list[int]:
-    """Return the free space that each node needs for what it holds, with a margin [byte].
+    """Return the free space that each node needs for its files, with a margin [byte].
 
     Parameters
     ----------
     pack
         The packed dataset.
     nodes, partition
-        Number of nodes, and what each holds (:func:`node_pieces`).
+        Number of nodes, and what each of them holds (:func:`node_pieces`).
     block_bytes
-        What the file system gives away at once: each file takes a multiple of it.
+        Allocation unit of the file system: each file occupies a multiple of it.
     """
     by_split = [_sorted_pieces(pack, split) for split in SPLITS]
     different = nodes if partition == "split" else 1
@@ -101,14 +101,14 @@ def _needed_bytes(pieces: Sequence[Piece], block_bytes: int) -> int:
 
 
 def preflight(pack: PackManifest, target: Path, node_index: int, nodes: int, partition: Partition) -> None:
-    """Make the staging folder of a node and check its free space; the node's first rank does it before any writes.
+    """Create a node's staging folder and check its free space; the node's first rank does this before any rank writes.
 
-    What an earlier staging left in the same folder is removed.
+    Removes anything that an earlier staging left in the same folder.
 
     Raises
     ------
     StagingError
-        If the folder cannot be written, or lacks space or inodes: with bytes needed and free.
+        If the folder cannot be written, or lacks space or inodes: gives needed and free amounts.
     """
     with _named_node():
         _require_space(_all_pieces(pack, node_index, nodes, partition), target)
@@ -116,13 +116,13 @@ def preflight(pack: PackManifest, target: Path, node_index: int, nodes: int, par
 
 @contextmanager
 def _named_node() -> Iterator[None]:
-    """Name this node in whatever goes wrong: each node has a scratch folder of the same name."""
+    """Add this node's name to any error: every node's scratch folder has the same name."""
     try:
         yield
     except StagingError as error:
         raise StagingError(at(f"node {socket.gethostname()}", error.args[0])) from error
     except OSError as error:
-        # A disk that fails or a folder that is gone may show anywhere.
+        # A failing disk or a deleted folder can raise an error anywhere.
         place = error.filename or "a file or folder"
         raise StagingError(
             f"node {socket.gethostname()}: {place}: {error.strerror or error}, expected working storage; choose "
@@ -145,7 +145,7 @@ def _require_space(pieces: Sequence[Piece], target: Path) -> None:
     free_bytes = space.f_bavail * block_bytes
     if needed_bytes > free_bytes:
         raise StagingError(at(str(target), NO_ROOM(free_bytes=free_bytes, needed_bytes=needed_bytes, remedy=REMEDY)))
-    # File systems without a fixed table of inodes report 0 of 0.
+    # File systems without a fixed inode table report 0 of 0.
     if space.f_files and space.f_favail < len(pieces) + len(SPLITS):
         raise StagingError(
             at(str(target), NO_INODES(free=space.f_favail, needed=len(pieces) + len(SPLITS), remedy=REMEDY))
@@ -164,10 +164,10 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
     threads: int,
     progress: Callable[[], None] = lambda: None,
 ) -> StagingResult:
-    """Unpack this rank's part of the node's files; all local ranks do it at the same time.
+    """Unpack this rank's part of the node's files; all local ranks do so concurrently.
 
-    Each rank takes a run of neighbouring members, of about equal content, so that its reads are large and sequential.
-    The checksum of each file's content is verified before it is written.
+    Each rank takes adjacent members with about equal total content, so that its reads are large and sequential. The
+    checksum of each file's content is verified before it is written.
 
     Parameters
     ----------
@@ -176,23 +176,23 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
     source_root
         Folder of packed.json and the shards.
     target
-        Staging folder; files appear there as plain TFRecords under train/ and validation/.
+        Staging folder; files appear as plain TFRecords in its train/ and validation/.
     local_rank, local_size
-        This rank among those of its node.
+        Index of this rank on its node, and the number of ranks there.
     node_index, nodes
-        This node among all.
+        Index of this node, and the number of nodes.
     partition
-        What a node holds, see `node_files`.
+        What a node holds, see `node_pieces`.
     threads
         Processors of this rank.
     progress
-        Called every few seconds as long as files get done.
+        Called every few seconds while files are being completed.
 
     Raises
     ------
     StagingError
-        If a shard is missing or damaged (file, member and offset are named), the space runs out, or the folder is gone;
-        with the name of the node.
+        If a shard is missing or damaged (names file, member and offset), the space runs out, or the folder disappears;
+        includes the node's name.
     """
     started_s = time.monotonic()
     pieces = _rank_share(_all_pieces(pack, node_index, nodes, partition), local_rank, local_size)
@@ -210,7 +210,7 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
 
 
 def _rank_share(pieces: Sequence[Piece], local_rank: int, local_size: int) -> Sequence[Piece]:
-    """Cut the pieces into runs of about equal content; the runs of all local ranks together are all pieces."""
+    """Split the pieces into runs of about equal content; the runs of all local ranks cover all pieces."""
     ends_bytes = np.cumsum([piece.member.content_bytes for piece in pieces])
     total_bytes = int(ends_bytes[-1]) if pieces else 0
     cuts = [int(np.searchsorted(ends_bytes, total_bytes * rank / local_size, "right")) for rank in range(local_size)]

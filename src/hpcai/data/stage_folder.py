@@ -1,4 +1,4 @@
-"""Folders for staging: marked, locked by their processes, removed, and cleaned up once unlocked."""
+"""Staging folders: mark them, lock them by process, remove them, and clean up unlocked ones."""
 
 import fcntl
 import os
@@ -31,38 +31,38 @@ A_LINK_OR_FILE = Message(
 )
 
 MARKER = ".hpcai-stage"
-"""File that says that a folder was made for staging, and may be removed with all that is in it.
+"""Marker file: the folder was created for staging and may be removed with all its content.
 
-Who stages holds a shared lock on it. The kernel takes it away with the process, however that ends: a marker that nobody
-holds was left behind.
+Staging processes hold a shared lock on it. The kernel releases the lock when the process ends, however it ends, so an
+unlocked marker is a leftover.
 """
 NODE_SIGN = "@"
-"""Between the name of an attempt and that of a node, in the names of their staging folders."""
+"""Separates attempt and node in the names of staging folders."""
 NETWORK = frozenset(
     (
         *("afs", "beegfs", "ceph", "cifs", "dvs", "fuse.ceph", "fuse.dfuse", "fuse.glusterfs", "fuse.sshfs", "gpfs"),
         *("lustre", "nfs", "nfs4", "orangefs", "panfs", "pvfs2", "smb3", "wekafs"),
     )
 )
-"""File systems on storage that nodes reach by a network, as /proc/mounts names them."""
+"""Network file systems, by their type in /proc/mounts."""
 CLAIM_TRIES = 5
 _held: dict[Path, int] = {}
-"""Descriptors of the markers that this process holds."""
+"""Descriptors of the markers locked by this process."""
 
 
 def own_stage(scratch: Path) -> Path:
-    """Return this node's own folder for what an attempt stages; nodes may see the same scratch folder.
+    """Return this node's own staging folder for an attempt; several nodes may see the same scratch folder.
 
     Parameters
     ----------
     scratch
-        Folder of the attempt, as all its ranks are told it.
+        Folder of the attempt, as passed to all its ranks.
     """
     return _stage_of(scratch, this_node())
 
 
 def every_stage(scratch: Path) -> Path:
-    """Return the pattern of the folders that the nodes of an attempt stage to."""
+    """Return the pattern of the staging folders of an attempt's nodes."""
     return _stage_of(scratch, "*")
 
 
@@ -71,12 +71,12 @@ def _stage_of(scratch: Path, node: str) -> Path:
 
 
 def announce_stage(scratch: Path) -> None:
-    """Make this node's own folder for an attempt, so that nodes which share it can see that; who stages makes it anew.
+    """Create this node's folder for an attempt, so that nodes sharing the storage see it; staging recreates it.
 
     Raises
     ------
     OSError
-        If it cannot be written.
+        If the folder cannot be written.
     """
     target = own_stage(scratch)
     target.mkdir(parents=True, exist_ok=True)
@@ -84,27 +84,27 @@ def announce_stage(scratch: Path) -> None:
 
 
 def nodes_here(scratch: Path) -> int:
-    """Return how many nodes of an attempt stage to where this one does: above 1 the folder is not local to a node.
+    """Return how many nodes of an attempt stage to this folder's parent; above 1, the storage is not node-local.
 
-    To be asked when all of them have made their folders.
+    Call this only after all nodes have created their folders.
     """
     return sum(1 for _ in scratch.parent.glob(every_stage(scratch).name))
 
 
 def is_shared(scratch: Path) -> bool:
-    """Return whether an attempt stages to shared storage: other nodes use it, too, or it is on a network."""
+    """Return whether an attempt stages to shared storage: other nodes use it too, or it is on a network."""
     return nodes_here(scratch) > 1 or file_system_of(scratch.parent) in NETWORK
 
 
 def claim_stage(target: Path) -> None:
-    """Make a folder for staging, or join the other ranks in it, and hold it until it is cleaned or this process ends.
+    """Create a staging folder, or join the other ranks in it; hold it until it is cleaned or this process ends.
 
     Raises
     ------
     StagingError
-        If the folder has foreign files.
+        If the folder contains foreign files.
     OSError
-        If it cannot be written.
+        If the folder cannot be written.
     """
     for _ in range(CLAIM_TRIES):
         target.mkdir(parents=True, exist_ok=True)
@@ -118,14 +118,14 @@ def claim_stage(target: Path) -> None:
 
 
 def _hold(target: Path) -> bool:
-    """Hold the marker; False if a sweep has removed it between its making and the lock."""
+    """Lock the marker; False if a sweep removed it before it was locked."""
     if target in _held:
         return (target / MARKER).exists()
     try:
         descriptor = os.open(target / MARKER, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except FileNotFoundError:
         return False
-    # Where the file system knows no locks nothing is swept either.
+    # A file system without locks is never swept either.
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_SH)
     if _is_file_of(target / MARKER, descriptor):
@@ -149,12 +149,12 @@ def _let_go(target: Path) -> None:
 
 
 def clean_stage(target: Path) -> None:
-    """Remove a staging folder; it may be incomplete or gone, and others may be removing it at the same time.
+    """Remove a staging folder; it may be incomplete or gone, and other processes may be removing it too.
 
     Raises
     ------
     StagingError
-        If the folder was not made by staging, or cannot be removed.
+        If the folder was not created by staging, or cannot be removed.
     """
     try:
         _remove(target)
@@ -175,7 +175,7 @@ def _remove(target: Path) -> None:
         raise StagingError(at(str(target), CANNOT_READ(reason=error.strerror))) from error
     if names and MARKER not in names:
         raise StagingError(at(str(target), FOREIGN_FOLDER(marker=MARKER)))
-    # The marker goes last, so that a removal that is interrupted can be repeated.
+    # Remove the marker last, so that an interrupted removal can be repeated.
     for name in sorted(names, key=MARKER.__eq__):
         path = target / name
         if path.is_dir() and not path.is_symlink():
@@ -187,10 +187,10 @@ def _remove(target: Path) -> None:
 
 
 def sweep_stages(parent: Path) -> list[str]:
-    """Remove what processes of this user left behind of their staging on this node; return the names of the attempts.
+    """Remove this user's abandoned staging folders on this node; return the names of the attempts.
 
-    Folders in ``parent`` that anybody holds, that other nodes made, and that no staging made, are left as they are: who
-    holds a file on another node cannot be seen on every shared file system.
+    Folders in ``parent`` stay if a process holds them, another node made them, or staging did not make them: not every
+    shared file system shows that a process on another node holds a file.
     """
     swept = []
     ending = f"{NODE_SIGN}{this_node()}"
@@ -204,7 +204,7 @@ def sweep_stages(parent: Path) -> list[str]:
 
 
 def _own_stages(parent: Path, ending: str) -> list[Path]:
-    """Return the folders with a marker and this end of their names in ``parent`` that belong to this user."""
+    """Return this user's folders in ``parent`` that have a marker and this suffix."""
     found = []
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(parent) as entries:
         for entry in entries:
@@ -218,7 +218,7 @@ def _own_stages(parent: Path, ending: str) -> list[Path]:
 
 @contextmanager
 def _unheld(folder: Path) -> Iterator[bool]:
-    """Return whether nobody holds a staging folder, and keep it from being held while the block runs."""
+    """Return whether nobody holds a staging folder, and keep it unheld during the block."""
     try:
         descriptor = os.open(folder / MARKER, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:

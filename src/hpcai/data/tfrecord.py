@@ -1,8 +1,8 @@
-"""TFRecord files without TensorFlow: framing, gzip, and a reader that finds every kind of damage.
+"""TFRecord files without TensorFlow: framing, gzip, and a reader that detects every kind of damage.
 
-A record is its length (uint64, little-endian), the masked CRC-32C of the length, the payload, and the masked CRC-32C
-of the payload (TensorFlow, core/lib/io/record_writer.h). TensorFlow itself reads a gzip file whose tail is cut, and an
-empty file, without an error; this reader does not.
+A record consists of its length (uint64, little-endian), the masked CRC-32C of the length, the payload, and the masked
+CRC-32C of the payload (TensorFlow, core/lib/io/record_writer.h). TensorFlow reads a truncated gzip file and an empty
+file without an error; this reader does not.
 """
 
 import struct
@@ -24,21 +24,21 @@ FOOTER = struct.Struct("<I")
 FRAME_BYTES = HEADER.size + FOOTER.size
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_LEVEL = 6
-"""What zlib, and so TensorFlow's writer, takes by default."""
+"""Default compression level of zlib, and therefore of TensorFlow's writer."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _MASK_DELTA = 0xA282EAD8
-"""TensorFlow, core/lib/hash/crc32c.h."""
+"""Mask constant; TensorFlow, core/lib/hash/crc32c.h."""
 _BLOCK_BYTES = 1 << 18
 MAX_CONTENT_BYTES = 1 << 31
-"""No sample file comes near this; a gzip file that goes beyond is a decompression bomb."""
+"""Content limit of a file [byte]; sample files stay far below, so a larger gzip file is a decompression bomb."""
 MAX_RATIO = 100
-"""Content per byte of a gzip file: samples reach about 6, zeros 1032."""
+"""Content limit per byte of a gzip file: samples reach about 6, zeros 1032."""
 REPAIR = "copy the file again, or make the dataset again"
 
 
 @dataclass(frozen=True)
 class Content:
-    """Uncompressed bytes of a file, as far as they could be had, and what was wrong after them ("" if nothing)."""
+    """Uncompressed bytes of a file up to the first damage, and the damage ("" if none)."""
 
     data: bytes
     problem: str = ""
@@ -54,13 +54,13 @@ def encode_records(payloads: Iterable[bytes]) -> bytes:
 
 
 def masked_crc32c(data: bytes | memoryview) -> int:
-    """Return the masked CRC-32C of some bytes: rotated right by 15 bits, plus a constant."""
+    """Return the masked CRC-32C: rotated right by 15 bits, plus a constant."""
     crc: int = crc32c(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def compress_content(content: bytes | memoryview, level: int = GZIP_LEVEL) -> bytes:
-    """Return content as one gzip member without name or time: equal content gives equal bytes."""
+    """Compress content as one gzip member without name or time: equal content gives equal bytes."""
     compressor = zlib.compressobj(level, zlib.DEFLATED, _GZIP_WINDOW)
     return compressor.compress(content) + compressor.flush()
 
@@ -80,7 +80,7 @@ def write_records(path: Path, payloads: Iterable[bytes], compress: bool) -> None
     Raises
     ------
     DatasetError
-        If there is no payload: readers would take the empty file for a damaged one.
+        If there is no payload: readers would take the empty file as damaged.
     """
     content = encode_records(payloads)
     if not content:
@@ -89,9 +89,9 @@ def write_records(path: Path, payloads: Iterable[bytes], compress: bool) -> None
 
 
 def unpack_content(data: bytes, compressed: bool) -> Content:
-    """Return the TFRecord bytes of a file's bytes; damage of the gzip layer is noted, not raised.
+    """Return the TFRecord bytes of a file's bytes; gzip damage is recorded, not raised.
 
-    What can be decompressed before the damage is returned, so that the damaged record can be named.
+    The content before the damage is returned, so that the damaged record can be named.
     """
     if not compressed:
         if data[:2] == GZIP_MAGIC:
@@ -108,7 +108,7 @@ def unpack_content(data: bytes, compressed: bool) -> Content:
 
 
 def _decompressed(data: bytes) -> Iterator[bytes]:
-    """Yield the content of gzip members block by block; damage is a ValueError after what lies before it."""
+    """Yield the content of gzip members block by block; raise ValueError at the first damage."""
     total_bytes, most_bytes = 0, min(MAX_CONTENT_BYTES, MAX_RATIO * len(data) + _BLOCK_BYTES)
     while data:
         if data[:2] != GZIP_MAGIC:
@@ -134,19 +134,19 @@ def _decompressed(data: bytes) -> Iterator[bytes]:
 
 
 def split_records(content: Content, name: str) -> Iterator[memoryview]:
-    """Yield the payloads of TFRecord bytes; both checksums of each are verified before it is yielded.
+    """Yield the payloads of TFRecord bytes, each after verifying both its checksums.
 
     Parameters
     ----------
     content
-        Uncompressed bytes, with what was wrong after them.
+        Uncompressed bytes, and the damage after them.
     name
-        File to name in errors.
+        File name for errors.
 
     Raises
     ------
     DatasetError
-        Naming the file and the record (counted from 0) of the first damage.
+        Names the file and the record (counted from 0) of the first damage.
     """
     data, position, index = memoryview(content.data), 0, 0
     while position < len(data):
@@ -182,7 +182,7 @@ def _cut(place: str, content: Content, found_bytes: int, expected_bytes: int) ->
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a dataset's file.
+    """Return the bytes of a dataset file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Data modules whose official container is a TFRecord file already: what TensorFlow reads is what is there."""
+"""Base of data modules whose official container is TFRecord: TensorFlow reads the files without conversion."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ Data = TypeVar("Data", bound=DataSettings)
 
 
 class TfrecordDataModule(DataModule[Data]):
-    """TFRecord files, plain or gzip-compressed as a whole; a subclass says what a record must hold."""
+    """TFRecord files, plain or gzip-compressed as a whole; a subclass checks the records."""
 
     @property
     def compressed(self) -> bool:
@@ -24,10 +24,10 @@ class TfrecordDataModule(DataModule[Data]):
 
     @abstractmethod
     def check_record(self, payload: memoryview) -> None:
-        """Raise a DatasetError if a record is not a sample of this benchmark; file and record are added here."""
+        """Raise DatasetError if a record is not a sample of this benchmark; the caller adds file and record."""
 
     def examine(self, file: Path) -> FileFacts:
-        """Read a file whole; check framing, checksums and every record."""
+        """Read a whole file; check framing, checksums and every record."""
         data = read_file(file)
         return self._facts(file, data, unpack_content(data, self.compressed))
 
@@ -50,14 +50,14 @@ class TfrecordDataModule(DataModule[Data]):
         )
 
     def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
-        """Yield the file itself, without its compression."""
+        """Yield the file itself, decompressed."""
         data = read_file(file)
         if len(data) == facts.bytes and checksum_of(data) == facts.crc32c:
             content = unpack_content(data, self.compressed)
             if not content.problem and checksum_of(content.data) == facts.content_crc32c:
                 yield Member(file.name, content.data, facts.record_offsets)
                 return
-        self.examine(file)  # says what is wrong with it, if it is damaged
+        self.examine(file)  # reports the damage, if any
         raise DatasetError(
             at(
                 str(file),

@@ -1,4 +1,4 @@
-"""Unpacks members of shards with several threads, and verifies each before it is written."""
+"""Unpack members of shards with several threads; verify each member before writing it."""
 
 import os
 import threading
@@ -27,13 +27,13 @@ SHARD_CUT = Message(
 CANNOT_WRITE = Message("unpacker.cannot_write", "cannot be written ({reason}); correct storage.node_local")
 
 READ_AHEAD_BYTES = 64 << 20
-"""The kernel is asked for this much ahead of the reading threads, so that the storage never waits for decoding."""
+"""Read-ahead requested from the kernel [byte], so that the storage never waits for decoding."""
 WORKERS_PER_THREAD = 2
-"""While one waits for the storage, the other decodes: 15 % faster than one on two cores (bench_staging.py)."""
+"""Threads: one decodes while the other waits for storage; 15 % faster than one on two cores (bench_staging.py)."""
 GAP_BYTES = 64 << 10
-"""Members that lie so close are asked for together; what lies between them costs less than another request."""
+"""Maximum gap between members requested together [byte]; reading the gap costs less than another request."""
 BLOCK_BYTES = 256 << 10
-"""A block stays in a core's own cache between reading, summing up and writing it."""
+"""Block size that stays in a core's cache while it is read, checksummed and written [byte]."""
 _PROGRESS_S = 2.0
 REMEDY = "free some space, choose another storage.node_local, or use staging.partition: split"
 
@@ -64,7 +64,7 @@ def opened_shards(source_root: Path, files: Sequence[str]) -> Iterator[dict[str,
 
 
 class Unpacker:
-    """Threads that take the pieces of a rank in their order, until all are done or one fails."""
+    """Threads that process a rank's pieces in order, until all are done or one fails."""
 
     def __init__(self, pack: PackManifest, pieces: Sequence[Piece], shards: dict[str, int], target: Path) -> None:
         self._codec, self._pieces, self._shards, self._target = pack.codec, pieces, shards, target
@@ -75,14 +75,14 @@ class Unpacker:
         self._problem: Exception | None = None
 
     def run(self, threads: int, progress: Callable[[], None] = lambda: None) -> None:
-        """Unpack all pieces; the first problem of any thread is raised here.
+        """Unpack all pieces; raise the first error of any thread.
 
         Parameters
         ----------
         threads
             Processors to use.
         progress
-            Called every few seconds as long as pieces get done: who hangs falls silent.
+            Called every few seconds while pieces are being completed, so that a hang shows as silence.
         """
         count = min(WORKERS_PER_THREAD * threads, len(self._pieces))
         workers = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
@@ -109,7 +109,7 @@ class Unpacker:
                 self._problem = self._problem or error
 
     def _taken(self) -> Iterator[Piece]:
-        """Yield the next piece that no other thread has, and ask the kernel for those that follow."""
+        """Yield the next unclaimed piece, and ask the kernel to read ahead."""
         while True:
             with self._lock:
                 if self._problem is not None or self._next >= len(self._pieces):
@@ -123,9 +123,9 @@ class Unpacker:
             yield piece
 
     def _to_announce(self) -> list[tuple[str, int, int]]:
-        """Return what comes within reach of the read-ahead: shard, first byte and end of each stretch.
+        """Return the ranges that come within the read-ahead: shard, first byte and end of each.
 
-        Nothing before half of what was announced is used up: few large requests, not one for each small member.
+        Nothing until half of the announced bytes are used: few large requests, not one per small member.
         """
         parts: list[tuple[str, int, int]] = []
         if self._ahead_bytes > READ_AHEAD_BYTES // 2:
@@ -156,7 +156,7 @@ class Unpacker:
             write_staged(descriptor, content)
 
     def _copy(self, piece: Piece, block: memoryview, place: str) -> None:
-        """Copy a member that is not compressed, block by block: each is read, summed up and written from the cache."""
+        """Copy an uncompressed member block by block; each block is read, checksummed and written while in cache."""
         member, source = piece.member, self._shards[piece.shard]
         checksum = 0
         with staged_file(self._target / member.name, member.content_bytes) as descriptor:
@@ -194,7 +194,7 @@ def write_staged(descriptor: int, content: memoryview) -> None:
 
 @contextmanager
 def staged_file(path: Path, size_bytes: int) -> Iterator[int]:
-    """Open one staged file for writing; it is scratch, so that nothing is synced. After an error it is gone.
+    """Open one staged file for writing; it is scratch, so nothing is synced. It is removed after an error.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Launchers, which start the ranks of a run: one module each, with everything that is specific to it."""
+"""Launchers, which start the ranks of a run: one module each, with everything specific to it."""

@@ -1,4 +1,4 @@
-"""What a launcher's module declares: its ``LAUNCHER``."""
+"""The declaration in a launcher's module: its ``LAUNCHER``."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,14 +9,14 @@ from hpcai.launchers.ranks import Ranks
 
 @dataclass(frozen=True)
 class FirstEnd:
-    """How a launcher tells which rank ended first.
+    """How a launcher reports which rank ended first.
 
     Attributes
     ----------
     pattern
-        Matches this in all of the launcher's output; groups ``rank`` and ``code`` (128 + n for signal n).
+        Searched in the launcher's whole output; groups ``rank`` and ``code`` (128 + n for signal n).
     label
-        What the launcher puts before each line of a rank; ``{rank}`` stands for its number.
+        Prefix of each line of a rank; ``{rank}`` is its number.
     """
 
     pattern: re.Pattern[str]
@@ -30,34 +30,34 @@ class Launcher:
     Attributes
     ----------
     summary
-        What it is, in a few words for the command line's help.
+        A few words for the command line's help.
     command
-        Returns the words to put before a rank's program; `LaunchError` if it cannot start these ranks.
+        Returns the words before a rank's program; raises `LaunchError` if it cannot start these ranks.
     programs
-        Programs and modules by which a recorded command is recognised as one of this launcher.
+        Programs and modules that identify this launcher in a recorded command.
     rank_variables, local_rank_variables
-        Environment variables that tell a rank its number, in the run and on its node; the first that is set counts.
+        Environment variables with a rank's number, in the run and on its node; the first one set counts.
     uses_mpi
         Whether the ranks exchange gradients through MPI.
     gloo_option
-        Word of a recorded command that tells that the ranks exchange gradients over Gloo; blank: they never do.
+        Word of a recorded command that shows that ranks exchange gradients over Gloo; blank: they never do.
     default
-        Whether it is used where a profile of the workflow names no launcher; one launcher is.
+        Whether it is the default if a workflow profile names no launcher; exactly one launcher is.
     stands_in
-        Whether it is used in the place of the default one where that is not installed; one launcher does.
+        Whether it replaces the default if that is not installed; exactly one launcher does.
     of_batch_system
-        Whether it starts steps of the batch system. These may hold other launchers, so that its variables and programs
-        count where no other's are found; outside of a job the batch system chooses nodes and cores.
+        Whether it starts steps of the batch system. These may contain other launchers, so its variables and programs
+        only count if no other launcher's are found; outside of a job, the batch system chooses nodes and cores.
     failure_words
-        Patterns of a line that tells how a rank ended by a signal; group ``reason``.
+        Patterns of lines about a rank ended by a signal; group ``reason``.
     first_end
-        How it tells which rank ended first, if it does.
+        How it reports which rank ended first, if it does.
     packages
         Python packages that it imports itself, outside of any image of the ranks.
     environment
-        Beginnings of the names of variables that steer it; records keep them.
+        Prefixes of variables that control it; records keep these.
     versions
-        By the name of a library in records: the command whose first line is its version.
+        By name of a library in records: the command whose first line is its version.
     """
 
     summary: str

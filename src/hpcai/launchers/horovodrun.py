@@ -1,4 +1,4 @@
-"""horovodrun: Horovod's own, over Gloo, which needs no MPI; several nodes are reached through a step of Slurm."""
+"""horovodrun: Horovod's own launcher over Gloo, which needs no MPI; a Slurm step reaches other nodes."""
 
 import re
 import sys
@@ -32,7 +32,7 @@ LAUNCHER = Launcher(
     gloo_option=GLOO,
     default=True,
     packages=("horovod",),
-    # horovod/runner/gloo_run.py; of ranks it names no error.
+    # horovod/runner/gloo_run.py; it does not report errors of ranks.
     first_end=FirstEnd(
         pattern=re.compile(
             r"^.*Horovod detected that one or more processes exited .*\n+"

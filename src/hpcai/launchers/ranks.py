@@ -1,4 +1,4 @@
-"""The ranks that a launcher is to start, and their nodes."""
+"""The ranks to start, and their nodes."""
 
 import sys
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ from hpcai.core.errors import LaunchError
 from hpcai.slurm.allocation import find_allocation
 from hpcai.slurm.step import RANKS_END_TOGETHER, step_command
 
-if TYPE_CHECKING:  # a rank asks launchers for its place before anything heavy may be imported
+if TYPE_CHECKING:  # a rank queries launchers for its place before any heavy import
     from hpcai.config.runs import RunPlan
     from hpcai.records.weak import NodeShare
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """How many ranks are started where."""
+    """Number and placement of the ranks to start."""
 
     name: str
     nodes: int
     ranks_per_node: int
     cores_per_rank: int
     shares: tuple["NodeShare", ...] = ()
-    """Parts of nodes for an instance of a weak-scaling group; empty: the nodes of the job, whole."""
+    """Parts of nodes for an instance of a weak-scaling group; empty for whole nodes of the job."""
 
     @classmethod
     def of(cls, plan: "RunPlan", shares: tuple["NodeShare", ...] = ()) -> "Ranks":
@@ -36,7 +36,7 @@ class Ranks:
 
 
 def hosts_of(ranks: Ranks) -> tuple[str, ...]:
-    """Return the nodes that ranks are started on: of their shares, or the first of Slurm's job; empty outside of one.
+    """Return the nodes for the ranks: from their shares, or the first ones of Slurm's job; empty outside of a job.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def hosts_of(ranks: Ranks) -> tuple[str, ...]:
 
 
 def meeting_step(ranks: Ranks) -> list[str]:
-    """Return the words after `hpcai.training.launch_nodes` that start ranks over the nodes of Slurm's job.
+    """Return the arguments of `hpcai.training.launch_nodes` that start ranks on the nodes of Slurm's job.
 
     They meet at a rendezvous around the step, and need neither MPI nor ssh.
 

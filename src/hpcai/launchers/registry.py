@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hpcai.records.run import RunRecord
 
 PATTERN = "hpcai.launchers.*"
-"""What may be loaded, for the digest of a rule (`hpcai.campaign.library_digest`)."""
+"""Modules that may be loaded, for the digest of a rule (`hpcai.campaign.library_digest`)."""
 
 
 def _load() -> dict[str, Launcher]:
@@ -26,11 +26,11 @@ def _load() -> dict[str, Launcher]:
 
 
 LAUNCHERS: Mapping[str, Launcher] = _load()
-"""By name; those of batch systems last, for their steps may hold another launcher."""
+"""By name; those of batch systems come last, because their steps may contain another launcher."""
 
 
 def default_launcher() -> str:
-    """Return the launcher that is used where nothing names one, of those whose packages are installed."""
+    """Return the default launcher among those whose packages are installed."""
     name = next(name for name, launcher in LAUNCHERS.items() if launcher.default)
     if all(map(find_spec, LAUNCHERS[name].packages)):
         return name
@@ -38,7 +38,7 @@ def default_launcher() -> str:
 
 
 def find_launcher(name: str) -> Launcher:
-    """Return a launcher by its name.
+    """Return a launcher by name.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def launch_command(launcher: str, ranks: Ranks, program: Sequence[str]) -> list[
 
 
 def _confined(ranks: Ranks, program: Sequence[str]) -> list[str]:
-    """Keep a program to its share of a node: the same cores and accelerators on each of its nodes."""
+    """Restrict a program to its share of a node: the same cores and accelerators on each of its nodes."""
     if not ranks.shares:
         return [*program]
     share = ranks.shares[0]
@@ -72,18 +72,18 @@ def _confined(ranks: Ranks, program: Sequence[str]) -> list[str]:
 
 
 def launcher_of(record: "RunRecord") -> str:
-    """Return the name of the launcher that a run was started with; blank if its command names none that is known."""
+    """Return the name of a run's launcher; blank if its command contains none that is known."""
     words = {part.rpartition("/")[2] for part in record.provenance.command}
     return next((name for name, launcher in LAUNCHERS.items() if words.intersection(launcher.programs)), "")
 
 
 def rank_of(environment: Mapping[str, str]) -> int:
-    """Return the rank's number as its launcher tells it; 0 for a program that no launcher started."""
+    """Return the rank's number from its launcher's variables; 0 for a program started without a launcher."""
     return _number(environment, [name for one in LAUNCHERS.values() for name in one.rank_variables])
 
 
 def local_rank_of(environment: Mapping[str, str]) -> int:
-    """Return the rank's number on its node as its launcher tells it; 0 for a program that no launcher started."""
+    """Return the rank's number on its node from its launcher's variables; 0 for a program without a launcher."""
     return _number(environment, [name for one in LAUNCHERS.values() for name in one.local_rank_variables])
 
 

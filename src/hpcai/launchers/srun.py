@@ -1,4 +1,4 @@
-"""srun: a step of Slurm whose ranks meet through MPI and PMIx."""
+"""srun: a Slurm step whose ranks connect through MPI and PMIx."""
 
 from hpcai.core.programs import find_program
 from hpcai.launchers.declaration import Launcher
@@ -10,7 +10,7 @@ from hpcai.slurm.step import COMMON, RANKS_END_TOGETHER, step_command
 def _command(ranks: Ranks) -> list[str]:
     if find_allocation() is not None:
         return [*step_command(hosts_of(ranks), ranks.ranks_per_node), *RANKS_END_TOGETHER, "--mpi=pmix"]
-    # Outside of a job srun asks for one of its own.
+    # Outside of a job, srun requests its own.
     return [
         find_program("srun"),
         f"--nodes={ranks.nodes}",

@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 DeviceKind = Literal["cpu", "gpu"]
 THIS_PYTHON = (sys.executable,)
 LONGEST_CALL_S = 0.25
-"""What would take longer for one call is emulated, or too large for this machine: its rate is known from less work."""
+"""Longest call [s]: a slower one is emulated, or too large for this machine; less work already gives its rate."""
 FORETELLING = 3
-"""Repetitions of the least work of a family: one that is disturbed must not leave out all that is larger."""
+"""Repetitions of a family's least work, so that one disturbed repetition does not exclude everything larger."""
 LONGEST_S = 600.0
-"""For one number of threads, with all the processes that crashes make necessary."""
+"""Time limit for one number of threads, including restarts after crashes [s]."""
 TOO_MANY_THREADS = Message(
     "subprocess_measure.too_many_threads",
     "threads: found {threads}, expected at most {cores}, the cores that may be used here; correct cores_per_rank and "
@@ -41,14 +41,14 @@ TIME_UP_IN = Message("subprocess_measure.time_up_in", "the measurement was ended
 
 
 class _Plan(BaseModel):
-    """Written first: all ways that a process is going to try, so that what it does not come to is known."""
+    """Written first: all methods that a process will try, so that unreached ones are known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     ways: tuple[str, ...]
 
 
 class _Trying(BaseModel):
-    """Written before a way is called, also again: the last one is what a crashed process has crashed on."""
+    """Written before every call of a method: after a crash, the last one is the culprit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     trying: str
@@ -65,13 +65,13 @@ class Options:
     Attributes
     ----------
     threads
-        Cores that it may use.
+        Number of cores to use.
     device
-        What shall be measured.
+        Device to measure.
     repeats
-        Timed repetitions of each way, after one that warms up.
+        Timed repetitions of each method, after one warm-up.
     without
-        Ways to leave out: an earlier process crashed on them.
+        Methods to skip, because an earlier process crashed on them.
     """
 
     threads: int
@@ -89,24 +89,24 @@ def measure_apart(
     *,
     python: Sequence[str] = THIS_PYTHON,
 ) -> CeilingReport:
-    """Measure with each number of threads in its own process, while nothing else is timed on this node.
+    """Measure with each number of threads in a separate process, while nothing else is timed on this node.
 
-    A way that crashes is left out. When time is up, what was timed until then counts, and the rest has that reason.
-    What cannot be measured at all (more threads than cores, a process that does not start) is not an error: the report
-    says why.
+    A method that crashes is skipped. At the time limit, existing samples count, and the rest gets that reason. What
+    cannot be measured at all (more threads than cores, a process that does not start) is not an error: the report gives
+    the reason.
 
     Parameters
     ----------
     kind
-        What is measured: of numbers of threads without any sample.
+        What is measured; names it for thread counts without any sample.
     module
-        Its ``python -m`` serves the ways (:func:`serve`).
+        Module whose ``python -m`` serves the methods (:func:`serve`).
     threads
-        Numbers of threads; on an accelerator only the smallest, because it is the device that works.
+        Numbers of threads; on an accelerator only the smallest, because the device does the work.
     device, repeats
         See :class:`Options`.
     python
-        Command that is this environment's Python, or that of the machine's image.
+        Command that runs Python in this environment or in the machine's image.
     """
     counts = sorted(set(threads))
     counts = counts if device == "cpu" else counts[:1]
@@ -128,7 +128,7 @@ def measure_apart(
 
 
 def say_lacking_cores(threads: int) -> str:
-    """Return why so many threads cannot be measured here; blank if they can."""
+    """Return why this many threads cannot be measured here; blank if they can."""
     cores = len(os.sched_getaffinity(0))
     if threads <= cores:
         return ""
@@ -137,7 +137,7 @@ def say_lacking_cores(threads: int) -> str:
 
 @dataclass
 class _Found:
-    """What the processes with one number of threads have told so far; ways by name."""
+    """Results so far of the processes with one number of threads; methods by name."""
 
     samples: list[Sample] = field(default_factory=list)
     missing: dict[str, NotMeasured] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class _Found:
     trying: str = ""
 
     def add(self, output: str) -> None:
-        """Add the lines of one process; only the last has a way that was tried last."""
+        """Add the lines of one process; only the last process has a last tried method."""
         self.trying = ""
         for line in map(_LINE.validate_json, output.splitlines()):
             if isinstance(line, Sample):
@@ -159,7 +159,7 @@ class _Found:
 
 
 def _measure_with(program: Sequence[str], options: Options) -> _Found:
-    """Run processes until one comes to its end or time is up; each leaves out what crashed those before."""
+    """Run processes until one completes or time is up; each skips methods that crashed earlier ones."""
     until_s = time.monotonic() + LONGEST_S
     found, crashed = _Found(), set[str]()
     while True:
@@ -176,14 +176,14 @@ def _measure_with(program: Sequence[str], options: Options) -> _Found:
             words = ENDED_BADLY(ending=process.ending, errors=process.errors[-2000:])
             raise LaunchError(f"{' '.join(command)}: {words}")
         crashed.add(found.trying)
-        # What crashes in one call is not a ceiling in another; the samples of all other ways count.
+        # A method that crashes in one call gives no ceiling in another; the samples of all others count.
         found.samples = [sample for sample in found.samples if name_of(sample) != found.trying]
         reason = f"the process {process.ending}: {process.errors[-300:].strip()}"
         found.missing[found.trying] = _not_measured(found.trying, options.threads, reason)
 
 
 def _add_unreached(found: _Found, threads: int) -> None:
-    """Say of all ways without a sample that time was up."""
+    """Record for all methods without a sample that time was up."""
     known = {name_of(sample) for sample in found.samples} | set(found.missing)
     trying = found.trying.replace("|", " ").strip()
     reason = TIME_UP_IN(limit_s=LONGEST_S, trying=trying) if trying else TIME_UP(limit_s=LONGEST_S)
@@ -194,7 +194,7 @@ def _add_unreached(found: _Found, threads: int) -> None:
 
 @dataclass(frozen=True)
 class _Process:
-    """A process that has ended: its whole lines, how it ended (blank: well), and its errors."""
+    """A process that has ended: its complete lines, how it ended (blank: successfully), and its errors."""
 
     output: str
     ending: str
@@ -211,7 +211,7 @@ def _run(command: Sequence[str], threads: int, limit_s: float) -> _Process:
 
 @dataclass(frozen=True)
 class Ended:
-    """A measuring process that is over: its exit status (None: time was up), its whole lines, and its errors."""
+    """A measuring process that has ended: exit status (None: time limit), complete lines, and errors."""
 
     status: int | None
     output: str
@@ -220,19 +220,19 @@ class Ended:
 
     @property
     def ending(self) -> str:
-        """How it ended, in words."""
+        """How it ended, as text."""
         return f"was ended after {self.limit_s:g} s" if self.status is None else f"ended with {self.status}"
 
 
 def run_process(command: Sequence[str], limit_s: float, **variables: str) -> Ended:
-    """Run a measuring process to its end, or until its time is up.
+    """Run a measuring process to its end, or to its time limit.
 
     Parameters
     ----------
     limit_s
-        Longest time [s].
+        Time limit [s].
     variables
-        Added to its environment.
+        Added to the environment.
     """
     environment = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **variables}
     try:
@@ -257,12 +257,12 @@ def _not_measured(name: str, threads: int, reason: str) -> NotMeasured:
 
 
 def name_of(way: Way | Sample | Summary | NotMeasured) -> str:
-    """Return the name of a way between processes."""
+    """Return the name of a method for communication between processes."""
     return "|".join((way.kind, way.precision, way.backend, way.setting))
 
 
 def parse_options(module: str) -> Options:
-    """Return what this measuring process is told on its command line."""
+    """Parse this measuring process's command line."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description="Print one JSON line per sample.")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
@@ -273,7 +273,7 @@ def parse_options(module: str) -> Options:
 
 
 def settle_tensorflow(options: Options) -> None:
-    """Settle threads and device of the library that most ways compute with."""
+    """Configure threads and device of TensorFlow, which most methods use."""
     with without(*NEEDLESS):
         import tensorflow as tf
 
@@ -292,7 +292,7 @@ def serve(
     ways: Callable[[DeviceKind], Iterable[Way]],
     settle: Callable[[Options], None] = settle_tensorflow,
 ) -> None:
-    """Print a line for every sample and every failure, as the measuring process with so many cores."""
+    """Run as the measuring process for this many cores; print a line for every sample and every failure."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
     settle(options)
     for line in sample_ways(ways(options.device), options):
@@ -300,9 +300,9 @@ def serve(
 
 
 def sample_ways(ways: Iterable[Way], options: Options) -> Iterator[BaseModel]:
-    """Time every way once, and those that are not too slow again, in turn, so that a disturbance spreads over all.
+    """Time every method once, then the affordable ones again in turn, so that a disturbance affects all of them.
 
-    The fastest ways are repeated further until their best two repetitions agree
+    The fastest methods are repeated until their best two repetitions agree
     (:mod:`hpcai.machine.ceilings.agreement`).
     """
     chosen = [way for way in ways if name_of(way) not in options.without]
@@ -325,7 +325,7 @@ def sample_ways(ways: Iterable[Way], options: Options) -> Iterator[BaseModel]:
 
 
 class _Timed:
-    """The samples so far, and the ways that have not failed yet, by name."""
+    """The samples so far, and the methods that have not failed, by name."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -333,22 +333,22 @@ class _Timed:
         self.working: dict[str, Way] = {}
 
     def time(self, way: Way, count: int, *, warm_up: bool = False) -> Iterator[BaseModel]:
-        """Time one way so often, or say why not; it is announced, because its process may end with it."""
+        """Time one method repeatedly, or record why not; announce it first, because it may crash the process."""
         name = name_of(way)
         yield _Trying(trying=name)
         self.working[name] = way
         try:
             if warm_up:
-                way.wait(way.run())  # compiles kernels and wakes up threads
+                way.wait(way.run())  # compiles kernels and wakes threads
             for _ in range(count):
                 self.samples.append(time_way(way, self._threads))
                 yield self.samples[-1]
-        except Exception as error:  # whatever a library raises for what it cannot do
+        except Exception as error:  # libraries raise many types for unsupported cases
             del self.working[name]
             yield _missing(way, self._threads, say_error(error))
 
     def time_again(self, names: Iterable[str]) -> Iterator[BaseModel]:
-        """Time ways once more, as far as they have not failed."""
+        """Time methods once more, unless they have failed."""
         for name in names:
             if name in self.working:
                 yield from self.time(self.working[name], 1)
@@ -362,7 +362,7 @@ def _say_too_slow(way: Way, rate: float) -> str:
 
 
 def say_error(error: Exception) -> str:
-    """Return the kind of an error and the first line of what it says."""
+    """Return the type of an error and the first line of its message."""
     words = (str(error).strip().splitlines() or ["without a message"])[0]
     return f"{type(error).__name__}: {words[:300]}"
 

@@ -1,1 +1,1 @@
-"""Starts, watches and publishes runs: whatever happens to the ranks ends in one record."""
+"""Start, watch and publish runs; every outcome of the ranks ends in one record."""

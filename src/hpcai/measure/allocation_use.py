@@ -1,7 +1,7 @@
-"""What the batch system gave an attempt: nodes, cores, memory, time limit; written beside the attempt's raw files.
+"""Resources that the batch system gave an attempt: nodes, cores, memory, time limit; stored with its raw files.
 
-The executor takes Slurm's variables away inside its jobs, all but the job's number, and accounting may be missing:
-what is not asked while the job lives is lost. Accounts and names of users are left out.
+The executor removes Slurm's variables inside its jobs, except the job's number, and accounting may be missing. So
+everything must be asked while the job lives. Accounts and names of users are left out.
 """
 
 import os
@@ -19,11 +19,11 @@ from hpcai.slurm.text import duration_in_seconds, job_fields, resources_of, size
 
 ALLOCATION = "allocation.json"
 _ASK_S = 10.0
-"""A controller that is busy or away must not hold up a run for longer."""
+"""A busy or unreachable controller must not delay a run any longer."""
 
 
 class AllocationUse(BaseModel):
-    """What an attempt could use; None where nobody says."""
+    """Resources available to an attempt; None where unknown."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,7 +41,7 @@ class AllocationUse(BaseModel):
 
 
 def write_allocation(raw: Path) -> None:
-    """Write what this process's job was given into ``allocation.json``.
+    """Write the resources of this process's job to ``allocation.json``.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ def write_allocation(raw: Path) -> None:
 
 
 def read_slurm_job(text: str, job: str) -> AllocationUse:
-    """Return what ``scontrol show job -o`` says about a job.
+    """Parse the output of ``scontrol show job -o`` for one job.
 
     Parameters
     ----------
     text
-        The output; it may be empty or of several jobs.
+        The output; it may be empty or cover several jobs.
     job
         Number of the job.
     """

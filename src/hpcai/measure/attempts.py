@@ -1,7 +1,8 @@
-"""Attempts at a run: each is opened once, and each has a verdict in the end, whatever ended it.
+"""Attempts at a run: each is opened once, and every attempt gets a verdict, however it ended.
 
-An attempt that came to its end has a `record.json` and is published. One that was interrupted stays in `attempts/`
-with an `interrupted.json`. One without either is under way, or its supervisor vanished: then the next attempt says so.
+A finished attempt has a `record.json` and is published. An interrupted one stays in `attempts/` with an
+`interrupted.json`. An attempt with neither is still running, or its supervisor vanished; the next attempt then
+records that.
 """
 
 import json
@@ -51,7 +52,7 @@ from hpcai.records.weak import GROUP
 from hpcai.slurm.job import state_of
 
 SUPERVISOR = "supervisor.json"
-"""In each attempt: who watches or watched it."""
+"""In each attempt: its current or former supervisor."""
 logger = logging.getLogger(__name__)
 OPENING = Message("attempts.opening", "its supervisor vanished while it opened the attempt")
 VANISHED = Message("attempts.vanished", "its supervisor on {where} vanished {after}{says}")
@@ -61,20 +62,20 @@ UNREADABLE = Message("attempts.unreadable", "its verdict cannot be read: {file}:
 
 
 def attempt_name() -> str:
-    """Return a name for a new attempt, by which it can be found in time."""
+    """Return a name for a new attempt that contains the time."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
 
 
 def attempt_folder(folder: Path, name: str) -> Path:
-    """Return where an attempt at the run in ``folder`` lies until it is published."""
+    """Return the folder of an attempt at the run in ``folder`` before publication."""
     return folder / ATTEMPTS / name
 
 
 def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]:
-    """Make the folder of a new attempt; return it and the plan with its seed filled in.
+    """Create the folder of a new attempt; return it and the plan with its seed filled in.
 
-    A published breakdown is moved to the attempts first, and earlier attempts whose supervisors vanished get their
-    verdicts; what is left of them on this node is ended.
+    A published failure is first moved to the attempts. Earlier attempts whose supervisors vanished get their verdicts,
+    and their leftovers on this node are ended.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]
     _refuse_repeated_seed(folder, seeded)
     attempt = attempt_folder(folder, name)
     (attempt / "ranks").mkdir(parents=True)
-    # Random, because some file systems compress.
+    # Random bytes, because some file systems compress.
     (attempt / RESERVE).write_bytes(os.urandom(RESERVE_BYTES))
     (attempt / SUPERVISOR).write_text(json.dumps(this_process().to_json()) + "\n")
     write_plan(seeded, attempt / "plan.json")
@@ -96,7 +97,7 @@ def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]
 
 
 def _withdraw(folder: Path) -> None:
-    """Move what is published to the attempts; first goes what would say that the run is measured."""
+    """Move a published run to the attempts, starting with the file that marks it as measured."""
     if not (folder / RAW).exists():
         return
     target = attempt_folder(folder, read_record(folder / RAW / RECORD).attempt)
@@ -104,22 +105,22 @@ def _withdraw(folder: Path) -> None:
         (folder / stale).unlink(missing_ok=True)
     if INSTANCE.fullmatch(folder.name):
         (folder.parent / GROUP).unlink(missing_ok=True)
-    # Copies of results may have come without their empty folders.
+    # Copies of results may lack their empty folders.
     target.parent.mkdir(exist_ok=True)
     os.rename(folder / RAW, target)
 
 
 def adopt_finished(folder: Path, plan: RunPlan) -> None:
-    """Publish the attempt of a finished training whose supervisor was ended before it could; if there is one.
+    """Publish the attempt of a finished training whose supervisor was killed before publication, if there is one.
 
-    To be called by who holds the claim. Of several, the first is published.
+    Call this only while holding the claim. Of several attempts, the first is published.
 
     Parameters
     ----------
     folder
-        Of a run; the instances of a weak-scaling group are published together, or not at all.
+        Folder of a run; instances of a weak-scaling group are published together or not at all.
     plan
-        What is asked for: an attempt at anything else stays where it is.
+        The requested run: attempts at anything else are left alone.
     """
     if (folder / RAW).exists():
         return
@@ -132,7 +133,7 @@ def adopt_finished(folder: Path, plan: RunPlan) -> None:
 
 
 def _finished_record(attempt: Path, plan: RunPlan) -> RunRecord | None:
-    """Return the record of an attempt that only has to be published; None if it is none, or not whole."""
+    """Return the record of an attempt that only lacks publication; None if there is none, or it is incomplete."""
     if not (attempt / RECORD).exists() or (attempt / INTERRUPTED).exists():
         return None
     try:
@@ -166,7 +167,7 @@ def _refuse_repeated_seed(folder: Path, plan: RunPlan) -> None:
 def earlier_attempts(folder: Path) -> tuple[Attempt, ...]:
     """Return the attempts that failed or were interrupted, oldest first.
 
-    One whose verdict cannot be read is one of them: it is no reason to lose the attempt that follows it.
+    An unreadable verdict still counts as an attempt: it must not cost the next attempt.
     """
     return tuple(_verdict_of(attempt) for attempt in sorted((folder / ATTEMPTS).glob("*")) if has_verdict(attempt))
 
@@ -199,7 +200,7 @@ def _of_finished(attempt: Path, record: RunRecord) -> Attempt:
 
 
 def supervisor_of(attempt: Path) -> Holder | None:
-    """Return who watches or watched an attempt; None if that is not known."""
+    """Return the current or former supervisor of an attempt; None if unknown."""
     try:
         return parse_holder((attempt / SUPERVISOR).read_bytes())
     except OSError:
@@ -208,7 +209,7 @@ def supervisor_of(attempt: Path) -> Holder | None:
 
 @contextmanager
 def kept(attempts: Sequence[Path], signals: Signals) -> Iterator[None]:
-    """Write down why attempts ended without a record, if the block that measures them does not come to its end."""
+    """Record why attempts ended without a record if the measuring block does not complete."""
 
     def interrupt(reason: str) -> None:
         for attempt in attempts:
@@ -226,7 +227,7 @@ def kept(attempts: Sequence[Path], signals: Signals) -> Iterator[None]:
 
 
 def note_interruption(attempt: Path, reason: str, ended_utc: str | None) -> None:
-    """Give an attempt its verdict, unless it has one, was never opened, or is published already."""
+    """Give an attempt its verdict, unless it has one, was never opened, or is already published."""
     if not attempt.is_dir() or has_verdict(attempt):
         return
     verdict = _interrupted(attempt, reason, ended_utc)
@@ -235,28 +236,28 @@ def note_interruption(attempt: Path, reason: str, ended_utc: str | None) -> None
         write_json(verdict, attempt / INTERRUPTED)
         sync(attempt / INTERRUPTED)
     except OSError as error:
-        # The next attempt finds that there is none.
+        # The next attempt detects the missing verdict.
         logger.warning("%s: the verdict cannot be written (%s): %s", attempt, error.strerror, reason)
 
 
 def set_aside(attempt: Path, record: RunRecord, reason: str) -> None:
-    """Keep a finished attempt with its record, but not for publication: it was disturbed, and is repeated."""
+    """Keep a disturbed attempt with its record, but do not publish it: it is repeated."""
     verdict = _of_finished(attempt, record).model_copy(update={"outcome": "disturbed", "reason": reason})
     write_json(verdict, attempt / INTERRUPTED)
     write_record(record, attempt / RECORD)
 
 
 def why_repeat(records: Sequence[RunRecord], folder: Path) -> str:
-    """Return why what was just measured is measured again; blank if it is to be published.
+    """Return why a measurement must be repeated; blank to publish it.
 
-    A breakdown is published. So is what was disturbed once more than the study's limits let it be repeated.
+    Failures are published. So is a disturbed run that has used up the repeats that the study allows.
 
     Parameters
     ----------
     records
         Of a run, or of all instances of a weak-scaling group.
     folder
-        Of the run, or of one of the instances, with the attempts that were set aside before.
+        Folder of the run, or of one instance, with the attempts set aside before.
     """
     disturbed = [record for record in records if record.outcome in FINISHED and record.is_disturbed]
     if not disturbed:
@@ -269,7 +270,7 @@ def why_repeat(records: Sequence[RunRecord], folder: Path) -> str:
 
 
 def _interrupted(attempt: Path, reason: str, ended_utc: str | None) -> Attempt:
-    """Return the verdict of an attempt without a result, with what its folder tells."""
+    """Return the verdict of an attempt without a result, from the files in its folder."""
     supervisor = supervisor_of(attempt)
     return Attempt(
         attempt=attempt.name,
@@ -284,12 +285,12 @@ def _interrupted(attempt: Path, reason: str, ended_utc: str | None) -> Attempt:
 
 
 def has_verdict(attempt: Path) -> bool:
-    """Return whether an attempt has ended, and its end has been written down."""
+    """Return whether an attempt has ended and its end is recorded."""
     return (attempt / RECORD).exists() or (attempt / INTERRUPTED).exists()
 
 
 def _settle_vanished(folder: Path) -> None:
-    """Give the attempts whose supervisors vanished their verdicts; to be called by who holds the claim."""
+    """Give verdicts to attempts whose supervisors vanished; call this only while holding the claim."""
     for attempt in sorted((folder / ATTEMPTS).glob("*")):
         if attempt.is_dir() and not has_verdict(attempt):
             end_marked_processes(attempt.name)

@@ -1,4 +1,4 @@
-"""Captures one profile: a profiled run with its tool, or why there is none; never an error of the campaign."""
+"""Capture one profile: a profiled run with its tool, or the reason why there is none; never a campaign error."""
 
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,16 +21,16 @@ A_TIMED_RUN = Message("capture.a_timed_run", "found the plan of a timed run, exp
 
 
 def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
-    """Make the profiled run of a plan, if its tool is here, and write ``folder``/capture.json.
+    """Make the profiled run of a plan, if its tool is available, and write ``folder``/capture.json.
 
-    A tool that is not here, a run that failed and a tool that left nothing are results to record.
+    A missing tool, a failed run and a tool without output are results to record.
 
     Raises
     ------
     ConfigError
         If the plan is that of a timed run.
     RunRefusedError
-        If the run was measured with other settings, or was taken over by another process.
+        If the run was measured with other settings, or another process took it over.
     RunInterruptedError
         If a signal ended it.
     ResultsError
@@ -41,7 +41,7 @@ def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
     (plan,) = map(read_plan, inputs.plans)
     _profile(plan)
     with ended_by_signals(plan.run_id), results_written(folder):
-        # What was captured once stays captured, also where the tool is no longer found.
+        # A capture is kept even if the tool has since been removed.
         is_there = published(folder, plan) is not None
         instrument = NO_INSTRUMENT if is_there else find_instrument(plan)
         if isinstance(instrument, Missing):

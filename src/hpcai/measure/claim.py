@@ -1,4 +1,4 @@
-"""One writer per run folder: a claim file that says who is at work; who comes later waits until that has ended."""
+"""One writer per run folder: a claim file names the process at work, and later ones wait until it ends."""
 
 import json
 import logging
@@ -20,18 +20,18 @@ from hpcai.measure.interruption import Signals, ended_by_signals
 
 CLAIM = "claim.json"
 REFRESH_S = 10.0
-"""How often a holder refreshes its claim."""
+"""Interval at which a holder refreshes its claim."""
 STALE_S = 120.0
-"""A claim of which nothing else is known is left behind if it did not change for so long: network file systems show
-what they know for up to 60 s (nfs(5), acregmax), and a busy node may skip a few refreshes."""
+"""Without other evidence, a claim counts as abandoned after this time without change: network file systems may serve
+cached data for up to 60 s (nfs(5), acregmax), and a busy node may skip a few refreshes."""
 QUIET_S = 30.0
-"""The same, if Slurm says that the holder's job has ended: processes on a node that Slurm lost may go on."""
+"""The same, if Slurm reports that the holder's job has ended: processes on a node that Slurm lost may continue."""
 WAIT_S = 2.0
 SLOW_S = 2.0
-"""A look at a claim takes milliseconds. While one takes seconds the file server is away: the holder can show no sign of
-life either, and gets all of its time once more."""
+"""Checking a claim takes milliseconds. If it takes seconds, the file server is unreachable. The holder cannot refresh
+its claim then either, so its patience starts again."""
 ASK_S = 30.0
-"""How often Slurm is asked about a holder."""
+"""Interval at which Slurm is asked about a holder."""
 TELL_S = 60.0
 _PATIENCE_S: dict[Life, Callable[[], float]] = {
     "gone": lambda: 0.0,
@@ -51,17 +51,17 @@ class Claim:
 
     def __init__(self, path: Path, holder: Holder) -> None:
         self.path, self.holder = path, holder
-        # No two claims are equal, not even of one process.
+        # Every claim is unique, even among claims of one process.
         self.content = (json.dumps({**holder.to_json(), "token": secrets.token_hex(8)}) + "\n").encode()
         self._lost, self._ended = False, threading.Event()
 
     def require(self) -> None:
-        """Raise RunRefusedError if somebody else has taken the claim over; reads no file."""
+        """Raise RunRefusedError if another process has taken over the claim; reads no file."""
         if self._lost:
             raise RunRefusedError(at(str(self.path.parent), TAKEN_OVER()))
 
     def confirm(self) -> None:
-        """Look whether the claim is still held, and raise RunRefusedError if not.
+        """Check on disk that the claim is still held, and raise RunRefusedError if not.
 
         Raises
         ------
@@ -73,14 +73,14 @@ class Claim:
 
     @contextmanager
     def refreshed(self) -> Iterator[None]:
-        """Keep the claim fresh while the block runs, whatever it does."""
+        """Keep the claim fresh while the block runs."""
         thread = threading.Thread(target=self._refresh, name="claim", daemon=True)
         thread.start()
         try:
             yield
         finally:
             self._ended.set()
-            # Else it may look for the claim when that is gone, and take it again.
+            # Otherwise the refresh might find the claim missing and take it again.
             thread.join()
             self._let_go()
 
@@ -97,7 +97,7 @@ class Claim:
         try:
             return self.path.read_bytes() == self.content
         except FileNotFoundError:
-            # Removed by hand; to take it again is to ask whether somebody else came in between.
+            # Removed by hand; claiming again reveals whether another process came in between.
             return _put(self.content, self.path)
 
     def _let_go(self) -> None:
@@ -108,14 +108,14 @@ class Claim:
 
 @contextmanager
 def claimed(folder: Path, say: Callable[[str], object] = logger.info) -> Iterator[Claim]:
-    """Hold the claim on a run folder while the block runs; wait first while another process is at work there.
+    """Hold the claim on a run folder while the block runs; first wait for any other process there.
 
     Parameters
     ----------
     folder
-        Of the run or group; made if it is not there.
+        Folder of the run or group; created if missing.
     say
-        Is called with what is waited for, at once and every minute.
+        Called with the reason for waiting, at once and every minute.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def claimed(folder: Path, say: Callable[[str], object] = logger.info) -> Iterato
 
 @dataclass(frozen=True)
 class Guard:
-    """What may end a measurement from outside: another process that takes it over, and signals."""
+    """External events that may end a measurement: a takeover by another process, and signals."""
 
     claim: Claim
     signals: Signals
@@ -139,16 +139,16 @@ class Guard:
 
 @contextmanager
 def at_work(name: str, folder: Path, say: Callable[[str], object]) -> Iterator[Guard]:
-    """Hold a folder of results while the block works on it; signals and a full file system end it in one sentence.
+    """Hold a results folder while the block works on it; signals and a full file system give a one-sentence error.
 
     Parameters
     ----------
     name
-        Of the run or group, for the message of an interruption.
+        Name of the run or group, for the message of an interruption.
     folder
-        Of the run or group.
+        Folder of the run or group.
     say
-        Is called with what is waited for.
+        Called with the reason for waiting.
     """
     with ended_by_signals(name) as signals, results_written(folder), claimed(folder, say) as claim:
         yield Guard(claim, signals)
@@ -156,12 +156,12 @@ def at_work(name: str, folder: Path, say: Callable[[str], object]) -> Iterator[G
 
 @contextmanager
 def results_written(folder: Path) -> Iterator[None]:
-    """Say in one sentence that a results folder cannot be written.
+    """Turn failures to write a results folder into one clear sentence.
 
     Raises
     ------
     ResultsError
-        If the system refuses to read or write something in the block.
+        If the system refuses a read or write in the block.
     """
     try:
         yield
@@ -173,16 +173,16 @@ def results_written(folder: Path) -> Iterator[None]:
 
 
 def make_once(output: Path, make: Callable[[], object]) -> None:
-    """Make what only one process may make at a time, such as a dataset; the second waits, and takes what is there.
+    """Make something that only one process may make at a time, such as a dataset; a second process waits and reuses it.
 
-    A job that a lost controller left behind may still be at it.
+    A job left over from a lost controller may still be making it.
 
     Parameters
     ----------
     output
-        File that is written last, when all that belongs to it in its folder is complete.
+        File written last, when everything else in its folder is complete.
     make
-        Writes it.
+        Writes the file.
     """
     with claimed(output.parent, logger.info) as claim:
         if output.exists():
@@ -193,15 +193,15 @@ def make_once(output: Path, make: Callable[[], object]) -> None:
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Return who holds the claim on a folder, alive or not; None if nobody does."""
+    """Return the holder of the claim on a folder, alive or not; None without a claim."""
     seen = _look(folder / CLAIM)
     return parse_holder(seen.content) if seen else None
 
 
 def live_holder(folder: Path) -> Holder | None:
-    """Return who is at work on a folder, as far as can be told at once; None if nobody is.
+    """Return the process at work on a folder, as far as can be determined at once; None without one.
 
-    Where neither this node nor Slurm tells, a claim counts if it is younger than ``STALE_S`` by this node's clock.
+    If neither this node nor Slurm knows, a claim younger than ``STALE_S`` by this node's clock counts as alive.
     """
     seen = _look(folder / CLAIM)
     if seen is None:
@@ -216,14 +216,14 @@ def live_holder(folder: Path) -> Holder | None:
 
 @dataclass(frozen=True)
 class _Seen:
-    """A claim as it was seen."""
+    """A claim as last read."""
 
     content: bytes
     changed_ns: int
 
 
 def _look(path: Path) -> _Seen | None:
-    # To open a file asks the file server, where to look at its name may show what was true a minute ago (nfs(5)).
+    # Opening a file asks the file server; checking its name may return data a minute old (nfs(5)).
     try:
         with path.open("rb") as stream:
             return _Seen(stream.read(), os.fstat(stream.fileno()).st_mtime_ns)
@@ -232,7 +232,7 @@ def _look(path: Path) -> _Seen | None:
 
 
 class _Judge:
-    """Judges from several looks whether a claim was left behind; times are this process's own."""
+    """Judges from several reads whether a claim was abandoned; times are those of this process."""
 
     def __init__(self) -> None:
         self._seen: _Seen | None = None
@@ -269,7 +269,7 @@ def _take(claim: Claim, say: Callable[[str], object]) -> None:
         seen = _look(claim.path)
         if seen is None:
             continue
-        # A file server may have done what it was asked for, and its answer been lost.
+        # A file server may have performed a request although its answer was lost.
         if seen.content == claim.content:
             return
         was_slow = time.monotonic() - asked_s > SLOW_S
@@ -294,7 +294,7 @@ def _wait_words(holder: Holder, life: Life) -> str:
 
 
 def _take_over(claim: Claim, judged: _Seen) -> bool:
-    """Put a claim in the place of one that was left behind; of several processes that try, one succeeds."""
+    """Replace an abandoned claim; if several processes try, one succeeds."""
     with _alone_at(claim.path):
         if _look(claim.path) != judged:
             return False
@@ -305,9 +305,9 @@ def _take_over(claim: Claim, judged: _Seen) -> bool:
 
 @contextmanager
 def _alone_at(path: Path) -> Iterator[None]:
-    """Wait until nobody else replaces or removes a claim, which takes a moment.
+    """Wait until no other process replaces or removes a claim, which takes a moment.
 
-    Whoever was killed in that moment left the gate shut: it is broken open when it did not change for ``STALE_S``.
+    A process killed in that moment leaves the gate shut; it is removed after ``STALE_S`` without change.
     """
     gate = path.with_name(f".{path.name}.gate")
     seen, since_s = 0, time.monotonic()
@@ -331,7 +331,7 @@ def _alone_at(path: Path) -> Iterator[None]:
 
 
 def _put(content: bytes, path: Path) -> bool:
-    """Write a file where there is none; return False if there is one. Nobody sees a part of it (link(2))."""
+    """Create a file atomically if it does not exist; return False if it does (link(2))."""
     if path.exists():
         return False
     draft = _draft(content, path)

@@ -1,4 +1,4 @@
-"""Who is at work on a run: the process, its node and its Slurm job, and whether it lives."""
+"""The process at work on a run: its node, its Slurm job, and whether it is alive."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from hpcai.measure.interruption import is_ending
 from hpcai.slurm.job import own_job, own_job_id, state_of
 
 Life = Literal["alive", "ended", "gone", "unknown"]
-"""gone: its process is no more; ended: Slurm says so of its job; unknown: only time can tell."""
+"""gone: the process no longer exists; ended: Slurm reports the end of its job; unknown: only time can tell."""
 _ZOMBIE = ("Z", "X")
 
 
@@ -28,19 +28,19 @@ class Holder:
     host
         Name of its node.
     pid
-        Its number there; 0 if not known.
+        Its process id there; 0 if unknown.
     process_started
-        When it started, in seconds after its node's start, which no change of a clock moves; None: not known.
+        Start in seconds after the node's start, which is independent of clock changes; None if unknown.
     slurm_job
         Number of its Slurm job; blank outside of Slurm.
     slurm_restart
-        How often that job had been put back into the queue.
+        How often Slurm requeued that job.
     started_utc
-        When it took up the run.
+        When it claimed the run.
     slurm_cluster
-        Name of the cluster that counts its jobs; blank if not known.
+        Name of the cluster that numbers its jobs; blank if unknown.
     pid_space
-        Which processes its number is counted among: those of one start of one node, or of one container there.
+        Namespace of its process id: one boot of one node, or of one container there.
     """
 
     host: str
@@ -54,30 +54,30 @@ class Holder:
 
     @property
     def words(self) -> str:
-        """Who it is, in words that complete "waits for"."""
+        """Description that completes "waits for"."""
         job = f" (Slurm job {self.slurm_job})" if self.slurm_job else ""
         since = f", running since {self.started_utc}" if self.started_utc else ""
         return f"process {self.pid} on {self.host}{job}{since}"
 
     @property
     def remedy(self) -> str:
-        """The command that ends it."""
+        """Command that ends the process."""
         return f"scancel {self.slurm_job}" if self.slurm_job else f"kill {self.pid}  # on {self.host}"
 
     def to_json(self) -> dict[str, object]:
-        """Return what is written down about it."""
+        """Return the plain values to store."""
         return asdict(self)
 
 
 def this_process() -> Holder:
-    """Return what others have to know of this process."""
+    """Return the facts that others need about this process."""
     job = own_job()
     return Holder(
         host=socket.gethostname(),
         pid=os.getpid(),
         process_started=_started_s(os.getpid()),
         slurm_job=own_job_id(),
-        # The variable is there in plain batch scripts, but not below Snakemake's Slurm executor.
+        # Plain batch scripts have the variable; jobs of Snakemake's Slurm executor do not.
         slurm_restart=job.restarts if job else int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         started_utc=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         slurm_cluster=os.environ.get("SLURM_CLUSTER_NAME", ""),
@@ -86,7 +86,7 @@ def this_process() -> Holder:
 
 
 def parse_holder(text: str | bytes) -> Holder:
-    """Read what was written down about a process; what is damaged or missing is not known."""
+    """Parse the stored facts about a process; damaged or missing facts become unknown."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -106,20 +106,20 @@ def parse_holder(text: str | bytes) -> Holder:
 
 
 def life_here(holder: Holder) -> Life:
-    """Tell from the processes of this node whether a holder lives; unknown if it is or was elsewhere."""
+    """Determine from this node's processes whether a holder is alive; unknown if it is or was elsewhere."""
     if holder.host != socket.gethostname() or not holder.pid_space or holder.pid_space != _pid_space():
         return "unknown"
     started = _started_s(holder.pid)
     if started is None:
-        # Where /proc hides the processes of others (proc(5), hidepid), one may be there all the same.
+        # Where /proc hides other users' processes (proc(5), hidepid), the process may still exist.
         return "unknown" if holder.pid and psutil.pid_exists(holder.pid) else "gone"
     return "alive" if started == holder.process_started else "gone"
 
 
 def life_in_slurm(holder: Holder) -> Life:
-    """Tell from its Slurm job whether a holder lives; unknown if it had none, or Slurm does not tell.
+    """Determine from its Slurm job whether a holder is alive; unknown without a job or without an answer.
 
-    A job that Slurm does not know may be one of another cluster: that is not a proof of an end.
+    A job unknown to Slurm may belong to another cluster, so it does not prove an end.
     """
     here = os.environ.get("SLURM_CLUSTER_NAME", "")
     if not holder.slurm_job or (here and holder.slurm_cluster and here != holder.slurm_cluster):
@@ -129,10 +129,10 @@ def life_in_slurm(holder: Holder) -> Life:
         return "unknown"
     if job.has_ended or job.restarts > holder.slurm_restart:
         return "ended"
-    # On a node that is lost a job may be ending for ever: whoever still works there shows it by other signs.
+    # On a lost node a job may stay in the state of ending; a process still at work there shows other signs.
     if is_ending(job):
         return "unknown"
-    # A job that is at work here as well says nothing of a process on another of its nodes.
+    # If the job is also ours, it does not prove that a process on another of its nodes is alive.
     return "unknown" if holder.slurm_job == own_job_id() else "alive"
 
 
@@ -141,7 +141,7 @@ def _whole(value: object) -> int:
 
 
 def _pid_space() -> str:
-    """Return the start of this node and the set of processes that this one sees; blank if the kernel hides it."""
+    """Return the boot id of this node and the process namespace; blank if the kernel hides them."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  no path
@@ -149,11 +149,11 @@ def _pid_space() -> str:
 
 
 def _started_s(pid: int) -> float | None:
-    """Return when a process started [s after the node's start], 0 if it has ended; None if none is seen (proc(5))."""
+    """Return the start time of a process [s after boot], 0 if it has ended; None if it is not visible (proc(5))."""
     try:
-        # The name of the program, in brackets, may hold anything.
+        # The program name, in brackets, may contain anything.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
-    # Nobody may have asked yet how it ended.
+    # A zombie: its parent has not yet collected the exit status.
     return 0.0 if fields[0] in _ZOMBIE else int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -1,12 +1,12 @@
-"""Software of the machine file: environment modules that have to be loaded, and the image that the ranks run in.
+"""Software from the machine file: required environment modules, and the image that the ranks run in.
 
-Snakemake joins `module load` and a job's command with a semicolon (9.27: deployment/env_modules.py): the command also
-runs where a module is missing, or the `module` command itself, and would be measured with other software.
+Snakemake joins `module load` and a job's command with a semicolon (9.27: deployment/env_modules.py). The command thus
+runs even if a module or the `module` command is missing, and would be measured with other software.
 
-The supervisor and the launcher stay outside of the image: a launcher called inside would look there for Slurm's
-commands and configuration, so only what it starts is put into the image. For the same reason no rule of the workflow
-has a ``container:`` of its own. The image brings Python and its packages; the library comes from the checkout that
-measures, so that the commit in the record is the code that ran. `hpcai.def` builds such an image.
+Supervisor and launcher stay outside the image: inside it, a launcher would look for Slurm's commands and
+configuration there. Only the program that it starts runs in the image. For the same reason no workflow rule has a
+``container:`` of its own. The image provides Python and its packages; the library comes from the checkout that
+measures, so the commit in the record is the code that ran. `hpcai.def` builds such an image.
 """
 
 import json
@@ -32,17 +32,17 @@ NOT_LOADED = Message(
     "`software-deployment-method: env-modules`, and name modules as `module list` shows them",
 )
 LOADED = "LOADEDMODULES"
-"""Names with versions, joined by colons, kept by Environment Modules and by Lmod."""
+"""Names with versions, joined by colons, as set by Environment Modules and Lmod."""
 PYTHON = "python"
-"""The image's own Python, by its PATH."""
+"""The image's own Python, on its PATH."""
 START_LIMIT_S = 300
-"""An image of some GB may have to be read from slow shared storage."""
+"""Reading an image of some GB from slow shared storage may take this long."""
 SIF_HEAD_BYTES, SIF_MAGIC, SIF_UUID = 64, slice(32, 41), slice(48, 64)
-"""Places in the head of a .sif file (sylabs/sif, pkg/sif/sif.go, "type header")."""
+"""Offsets in the header of a .sif file (sylabs/sif, pkg/sif/sif.go, "type header")."""
 
 
 def require_modules(modules: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
-    """Raise LaunchError unless all these modules are loaded; a name without a version stands for any version."""
+    """Raise LaunchError unless all these modules are loaded; a name without a version matches any version."""
     loaded = environment.get(LOADED, "").split(":")
     missing = [module for module in modules if not any(_is(module, name) for name in loaded)]
     if missing:
@@ -57,20 +57,20 @@ def _is(module: str, loaded: str) -> bool:
 def contained(program: Sequence[str], software: Software | None, folders: Sequence[Path] = ()) -> list[str]:
     """Return the command line that runs a program of this environment's Python inside the machine's image.
 
-    The same program if the machine names no image.
+    Without an image, the command stays the same.
 
     Parameters
     ----------
     program
-        Command line; this environment's Python in it becomes the image's.
+        Command line; the image's Python replaces this environment's.
     folders
-        What the program reads and writes besides the working folder, there on every node that it runs on. A folder
-        that is yet to be made is reached through the closest one that is there.
+        Folders that the program uses besides the working folder, present on every node of the run. A folder that does
+        not exist yet is bound through its closest existing parent.
 
     Raises
     ------
     LaunchError
-        If the image or the program that runs it is not there.
+        If the image or its container program is missing.
     """
     if software is None or software.container is None:
         return list(program)
@@ -79,23 +79,23 @@ def contained(program: Sequence[str], software: Software | None, folders: Sequen
 
 
 def contained_python(software: Mapping[str, object] | None) -> list[str]:
-    """Return the command that is the Python of what computes: this environment's, or that of the machine's image.
+    """Return the command for the Python that computes: this environment's, or that of the machine's image.
 
     Parameters
     ----------
     software
-        `software` of the machine file as plain values; None: there is no image.
+        `software` of the machine file as plain values; None without an image.
 
     Raises
     ------
     LaunchError
-        If the image or the program that runs it is not there.
+        If the image or its container program is missing.
     """
     return contained([sys.executable], Software.model_validate(software) if software else None)
 
 
 def require_training(plan: RunPlan, launcher: str) -> None:
-    """Refuse to start ranks where what trains is not installed; an image brings its own, but for the launcher.
+    """Refuse to start ranks if the training packages are missing; an image has its own, except for the launcher.
 
     Raises
     ------
@@ -109,14 +109,14 @@ def require_training(plan: RunPlan, launcher: str) -> None:
 
 
 def computing_software(software: Software | None) -> dict[str, str]:
-    """Return the versions of what computes: of the image that the ranks run in, if there is one.
+    """Return the versions of the computing software, inside the image if there is one.
 
-    An image that does not answer leaves a reason instead of versions.
+    If the image does not answer, a reason replaces the versions.
 
     Raises
     ------
     LaunchError
-        If the image or the program that runs it is not there.
+        If the image or its container program is missing.
     """
     if software is None or software.container is None:
         return software_facts()
@@ -164,19 +164,19 @@ def _expanded(text: str) -> str:
 
 
 def _present(folder: Path) -> Path:
-    """Return a folder, or the closest one above it that is there."""
+    """Return a folder, or its closest existing parent."""
     absolute = folder.resolve()
     return next(place for place in (absolute, *absolute.parents) if place.is_dir())
 
 
 def _distinct(folders: Iterable[Path]) -> list[Path]:
-    """Return each folder once, without those that another one holds; the root is the image's own."""
+    """Return each folder once, without subfolders of others; the root belongs to the image."""
     places = set(folders) - {Path("/")}
     return sorted(place for place in places if not places & set(place.parents))
 
 
 def _identity(image: Path) -> str | None:
-    """Return the number that a .sif file was given when it was built; an unpacked folder has none."""
+    """Return the build id of a .sif file; an unpacked folder has none."""
     if image.is_dir():
         return None
     with image.open("rb") as file:
@@ -186,7 +186,7 @@ def _identity(image: Path) -> str | None:
 
 
 def _ask(command: Sequence[str]) -> str:
-    """Return what a program prints; its complaint if it fails."""
+    """Return the output of a program, or its error output if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,4 +1,4 @@
-"""Measures one accelerator from products to training steps: what `hpcai gpu` does, and what it refuses to start."""
+"""Measure one accelerator from matrix products to training steps: the command `hpcai gpu` and its preconditions."""
 
 import os
 import socket
@@ -54,18 +54,18 @@ LEAST_BATCH = 1
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be measured.
+    """The requested measurement.
 
     Attributes
     ----------
     device, engine
-        On what, and with what.
+        Device and engine.
     tiny
-        The small benchmarks, and each ceiling timed once: to try the path.
+        Use the small benchmarks and time each ceiling once, to test the path.
     seconds
-        For the timed steps of one benchmark in one precision [s].
+        Time for the steps of one benchmark in one precision [s].
     folder
-        For raw files.
+        Folder for raw files.
     """
 
     device: DeviceKind
@@ -84,14 +84,14 @@ class Asked:
 def measure_device(asked: Asked, say: Callable[[str], object]) -> dict[str, pd.DataFrame]:
     """Return the tables ``gpu_ceilings``, ``gpu_steps`` and ``gpu_kernels``.
 
-    What cannot be measured is a row without a number, with its reason.
+    A measurement that is not possible becomes a row without a number, with its reason.
 
     Raises
     ------
     ConfigError
-        If there is no such device, or no checkout; nothing was started then.
+        If the device or a checkout is missing; nothing was started.
     LaunchError, MissingExtraError
-        If the engine cannot be started; nothing was started then either.
+        If the engine cannot be started; nothing was started.
     """
     root = require_device(asked)
     cores = len(os.sched_getaffinity(0))
@@ -112,12 +112,12 @@ def measure_device(asked: Asked, say: Callable[[str], object]) -> dict[str, pd.D
 
 
 def require_device(asked: Asked) -> Path:
-    """Check that all is there that a measurement needs; return the checkout.
+    """Check the prerequisites of a measurement; return the checkout.
 
     Raises
     ------
     ConfigError, LaunchError, MissingExtraError
-        As `measure_device`.
+        As for `measure_device`.
     """
     if asked.device == "gpu" and not find_accelerators():
         raise ConfigError(NO_GPU(host=socket.gethostname()))
@@ -129,7 +129,7 @@ def require_device(asked: Asked) -> Path:
 
 
 def plan_of(root: Path, asked: Asked, benchmark: str, precision: StepPrecision) -> RunPlan:
-    """Return the plan of one rank on this device with all cores that may be used here."""
+    """Return the plan of one rank on this device with all available cores."""
     cores = len(os.sched_getaffinity(0))
     of_gpu = asked.device == "gpu"
     machine = {
@@ -153,7 +153,7 @@ def plan_of(root: Path, asked: Asked, benchmark: str, precision: StepPrecision) 
 
 
 def measure_ceilings(asked: Asked, cores: int) -> CeilingReport:
-    """Return the ceilings of the device by TensorFlow, and by JAX where it is installed."""
+    """Return the ceilings of the device from TensorFlow and, where installed, JAX."""
     measures: list[tuple[Callable[..., CeilingReport], int]] = [
         (measure_gemm, gemm.REPEATS),
         (measure_memory, memory.REPEATS),
@@ -169,7 +169,7 @@ def measure_ceilings(asked: Asked, cores: int) -> CeilingReport:
 def _measure(
     asked: Asked, plan: RunPlan, batch: int, precision: StepPrecision, say: Callable[[str], object]
 ) -> Measured:
-    """Time one case, with half the batch where it is too large; every failure is a reason."""
+    """Time one case, halving the batch while it is too large; every failure becomes a reason."""
     folder = asked.folder / plan.benchmark.name / precision
     case = Case(plan, asked.engine, precision, batch, asked.seconds, folder)
     if asked.device == "cpu" and precision == "tf32":
@@ -213,7 +213,7 @@ def _time(
 
 
 def _energy(folder: Path, report: StepReport, instrument: str) -> Energy:
-    """Return the energy of the timed steps: of the accelerator in use alone, or of all packages of the processor."""
+    """Return the energy of the timed steps: of the accelerator in use only, or of all packages of the processor."""
     path = folder / f"power_{instrument}.csv"
     try:
         reading = read_nvml_samples(path) if instrument == "nvml" else read_rapl(path)
@@ -229,7 +229,7 @@ def _energy(folder: Path, report: StepReport, instrument: str) -> Energy:
     summary = power_summary(samples, instrument, (first.started_s, last.started_s + last.duration_s), reading.reasons)
     steps = sum(block.steps for block in report.blocks)
     wall_s = last.started_s + last.duration_s - first.started_s
-    # Samples may miss an end of the window: the mean power stands for all of it.
+    # Samples may miss an end of the window, so the mean power is applied to all of it.
     return Energy(
         per_sample_j=summary.mean_power_w * wall_s / (steps * report.batch),
         mean_power_w=summary.mean_power_w,
@@ -239,7 +239,7 @@ def _energy(folder: Path, report: StepReport, instrument: str) -> Energy:
 
 
 def own_index(environment: Mapping[str, str] = os.environ) -> int | None:
-    """Return the index in NVML's list of the accelerator that one process takes here; None if it is not known."""
+    """Return the NVML index of the accelerator that one process uses here; None if unknown."""
     listed = find_accelerators()
     uuids = uuids_of(visible_names(environment), listed)
     found = [number for number, gpu in enumerate(listed) if uuids and uuids[0] == gpu.uuid]

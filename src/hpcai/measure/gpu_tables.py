@@ -38,7 +38,7 @@ ABOVE = Message(
 
 @dataclass(frozen=True)
 class Energy:
-    """Energy of the timed steps; NaN with a reason where it was not measured."""
+    """Energy of the timed steps; NaN with a reason if it was not measured."""
 
     per_sample_j: float = math.nan
     mean_power_w: float = math.nan
@@ -48,7 +48,7 @@ class Energy:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of one case, or why nothing was."""
+    """The measurement of one case, or why there is none."""
 
     case: Case
     report: StepReport | None = None
@@ -62,7 +62,7 @@ class Measured:
 
     @property
     def identity(self) -> dict[str, object]:
-        """Columns by which a case is told."""
+        """Columns that identify a case."""
         case, report = self.case, self.report
         return {
             "benchmark": case.plan.benchmark.name,
@@ -74,7 +74,7 @@ class Measured:
 
 
 def ceiling_rows(report: CeilingReport, kind: str, device: str) -> pd.DataFrame:
-    """Return the table ``gpu_ceilings``: the best of each kind and precision, and what has none."""
+    """Return the table ``gpu_ceilings``: the best of each kind and precision, and those without a value."""
     facts = {"device_kind": kind, "device": device}
     quiet = not is_disturbed(report.disturbance, Tolerance())
     status = MEASURED if quiet else DISTURBED
@@ -108,9 +108,9 @@ def step_rows(found: Iterable[Measured], ceilings: pd.DataFrame, kind: str, *, o
     ceilings
         Table ``gpu_ceilings``.
     kind
-        ``gpu``, or ``cpu`` where the path was tried on a processor.
+        ``gpu``, or ``cpu`` for a trial on a processor.
     official
-        Whether samples have the official size; only then there are goals.
+        Whether samples have the official size; only then are there goals.
     """
     return _table("gpu_steps", [{"device_kind": kind, **_step_row(one, ceilings, official)} for one in found])
 
@@ -177,7 +177,7 @@ def _ceiling(ceilings: pd.DataFrame, kind: str, precision: str) -> float:
 
 
 def kernel_rows(found: Iterable[Measured], kind: str) -> pd.DataFrame:
-    """Return the table ``gpu_kernels``: time by category of each case, or the reason why it is not known."""
+    """Return the table ``gpu_kernels``: time by category of each case, or the reason why it is unknown."""
     rows: list[dict[str, Any]] = []
     for one in found:
         identity = {"device_kind": kind, **one.identity}
@@ -197,7 +197,7 @@ def _table(name: str, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def say_steps(steps: pd.DataFrame) -> str:
-    """Return the table ``gpu_steps`` in short, for a terminal."""
+    """Return a short version of the table ``gpu_steps`` for a terminal."""
     headings = ("benchmark", "precision", "samples/s", "FLOP/s", "of GEMM", "goal", "J/sample", "status")
     return say_table(headings, [_said(row) for row in records_of(steps)])
 

@@ -1,4 +1,4 @@
-"""What a measurement starts from: the files that are named, and the data that they describe."""
+"""Inputs of a measurement: the named files, and the data that they describe."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,14 @@ from hpcai.records.run import RunRecord
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files that a run starts from, or all instances of a weak-scaling group, which share their data.
+    """The input files of a run, or of all instances of a weak-scaling group, which share their data.
 
     Attributes
     ----------
     plans
-        Of the run, or of each instance.
+        Plan of the run, or of each instance.
     manifest, pack
-        Of the data; no pack where they are read as they are.
+        Manifests of the data; no pack if the data are read unpacked.
     """
 
     plans: tuple[Path, ...]
@@ -33,11 +33,11 @@ class RunData:
     Attributes
     ----------
     manifest, pack
-        What they are, and how they are packed.
+        Description of the data and of their packing.
     files
-        Those that the run reads.
+        Files that the run reads.
     folders
-        Below which these lie.
+        Folders that contain them.
     """
 
     manifest: Manifest
@@ -47,7 +47,7 @@ class RunData:
 
 
 def read_data(inputs: Inputs) -> RunData:
-    """Read what a run starts from, and check that its shards are there before any rank waits for them.
+    """Read the inputs of a run, and check its shards before any rank waits for them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Signals that end a measurement, such as Slurm's at a time limit: who sent them, and what is still done."""
+"""Signals that end a measurement, such as Slurm's at a time limit: their sender, and the remaining work."""
 
 import logging
 import shutil
@@ -19,10 +19,9 @@ from hpcai.slurm.job import SlurmJob, down_nodes, own_job, own_job_id, state_of
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 ASK_S = 2.0
-"""Longest wait for Slurm's word on an interruption: Slurm kills some 30 s after its first signal (KillWait)."""
+"""Longest wait for Slurm's explanation of an interruption: Slurm kills some 30 s after its first signal (KillWait)."""
 ENDED_BADLY_ASK_S = 20.0
-"""The same, when ranks ended badly and nobody sent a signal: a busy controller must not turn a lost node into a
-result."""
+"""The same, if ranks failed without a signal: a busy controller must not turn a lost node into a result."""
 ASK_AGAIN_S = 1.0
 logger = logging.getLogger(__name__)
 INTERRUPTED = Message(
@@ -33,7 +32,7 @@ FROM_OUTSIDE = Message("interruption.from_outside", "ended from outside by {sign
 
 
 class Interruption(BaseException):
-    """Unwinds a measurement that was interrupted; no error that something in between could handle."""
+    """Unwinds an interrupted measurement; not an Exception, so that no handler in between catches it."""
 
     def __init__(self, reason: str, signal_number: int) -> None:
         super().__init__(reason)
@@ -41,7 +40,7 @@ class Interruption(BaseException):
 
 
 class Signals:
-    """What signals do to a measurement: the first ends it, unless it has come so far that the rest is worth doing."""
+    """Effect of signals on a measurement: the first one ends it, unless the rest is worth completing."""
 
     def __init__(self) -> None:
         self._noted, self._held_back = False, False
@@ -49,21 +48,21 @@ class Signals:
         self._first: Callable[[str], object] = lambda _: None
 
     def call_first(self, first: Callable[[str], object]) -> None:
-        """Name what is done with the reason before anything is ended: Slurm may not leave time for it afterwards."""
+        """Register a callback for the reason before anything is ended: afterwards Slurm may leave no time."""
         self._first = first
 
     def hold_back(self) -> None:
-        """From now on only note signals: what is left takes seconds, and is worth finishing."""
+        """From now on only record signals: the remaining work takes seconds and is worth finishing."""
         self._held_back = True
 
     def go_on(self) -> None:
-        """Heed signals again, because something else is started; raise Interruption for one that came meanwhile."""
+        """Handle signals again before starting more work; raise Interruption for one that arrived meanwhile."""
         self._held_back = False
         if self._missed is not None:
             self.interrupt(self._missed)
 
     def interrupt(self, number: int) -> None:
-        """Take note of a signal, and raise Interruption if it is the first and not held back."""
+        """Record a signal, and raise Interruption if it is the first and not held back."""
         if self._noted or self._held_back:
             self._missed = number
             logger.warning("%s: is ending already", signal.Signals(number).name)
@@ -75,12 +74,12 @@ class Signals:
     def interrupt_if_job_ends(self, ask_s: float = ENDED_BADLY_ASK_S) -> None:
         """Raise Interruption if Slurm is ending this job: its signal may reach the ranks before this process.
 
-        To be asked when a launcher has ended badly, before that is taken for a result.
+        Call this after a launcher failed, before recording the failure as a result.
 
         Parameters
         ----------
         ask_s
-            Longest wait for Slurm's word [s].
+            Longest wait for Slurm's answer [s].
         """
         job_id = own_job_id()
         job = _ask_patiently(job_id, ask_s) if job_id and not self._noted else None
@@ -88,18 +87,18 @@ class Signals:
             self.give_up(words_of(job, signal.SIGTERM))
 
     def give_up(self, reason: str) -> None:
-        """Raise Interruption for a reason that came without a signal, also when signals are only noted by now."""
+        """Raise Interruption for a reason without a signal, even while signals are only recorded."""
         if not self._noted:
             self._noted = True
             self._unwind(reason, signal.SIGTERM)
 
     def require_job(self, endings: Mapping[Path, Ending]) -> None:
-        """Interrupt what was interrupted: ranks that Slurm ended with their job, or lost, are no result.
+        """Interrupt if the job was interrupted: ranks that Slurm ended with their job, or lost, are no result.
 
         Parameters
         ----------
         endings
-            How launchers ended, by the folders of their attempts.
+            Endings of the launchers, by the folders of their attempts.
         """
         for ending in endings.values():
             if ending.verdict == "stood_still":
@@ -115,7 +114,7 @@ class Signals:
             self.interrupt_if_job_ends()
 
     def require_nodes(self, endings: Iterable[Ending], silent: Sequence[str]) -> None:
-        """Interrupt what ended badly and left nodes behind that do not answer: Slurm may not have noticed yet."""
+        """Interrupt if ranks failed and nodes do not answer: Slurm may not have noticed yet."""
         if silent and any(ending.is_bad for ending in endings):
             names, do = " and ".join(dict.fromkeys(silent)), "do" if len({*silent}) > 1 else "does"
             self.give_up(f"node{'s' * (do == 'do')} {names} {do} not answer any more")
@@ -127,22 +126,22 @@ class Signals:
 
 @contextmanager
 def ended_by_signals(name: str) -> Iterator[Signals]:
-    """Turn signals that end this process into an orderly end of what it is about.
+    """Turn signals to this process into an orderly end of its work.
 
     Parameters
     ----------
     name
-        Of what is interrupted, for the message.
+        Name of the interrupted work, for the message.
 
     Raises
     ------
     RunInterruptedError
-        If there was a signal: with the reason, and the exit status.
+        After a signal; has the reason and the exit status.
     """
     signals = Signals()
-    own_job()  # what it is like before somebody ends it
+    own_job()  # its state before anything ends it
     with ExitStack() as restoring:
-        # Only the main thread may set handlers. A signal that the caller wants ignored (nohup) stays ignored.
+        # Only the main thread may set handlers. A signal that the caller ignores (nohup) stays ignored.
         own = threading.current_thread() is threading.main_thread()
         for number in SIGNALS if own else ():
             before = signal.getsignal(number)
@@ -161,7 +160,7 @@ def _handler(signals: Signals) -> Callable[[int, FrameType | None], None]:
 
 
 def _ask_patiently(job_id: str, ask_s: float) -> SlurmJob | None:
-    """Return what Slurm says of a job; a controller that refuses to answer is asked again for so long."""
+    """Return Slurm's answer about a job; a controller that refuses to answer is asked again until the limit."""
     give_up_s = time.monotonic() + ask_s
     while True:
         job = state_of(job_id, max(give_up_s - time.monotonic(), ASK_AGAIN_S))
@@ -171,18 +170,18 @@ def _ask_patiently(job_id: str, ask_s: float) -> SlurmJob | None:
 
 
 def is_ending(job: SlurmJob) -> bool:
-    """Return whether Slurm is about to end a job in which something ran a moment ago, or has ended it."""
+    """Return whether Slurm is about to end, or has ended, a job that was running a moment ago."""
     return job.state not in RUNS
 
 
 RUNS = ("CONFIGURING", "RESIZING", "RUNNING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED")
-"""States in which nobody is ending a job (squeue(1), JOB STATE CODES)."""
+"""States of a job that is not being ended (squeue(1), JOB STATE CODES)."""
 
 
 def words_of(job: SlurmJob | None, number: int) -> str:
-    """Say who ended a run that ran in this job, as far as Slurm tells.
+    """Describe who ended a run in this job, as far as Slurm knows.
 
-    While a job is being ended its state is COMPLETING for all causes; they differ in its reason and its restarts.
+    While a job ends, its state is COMPLETING for all causes; reason and restarts distinguish them.
     """
     if job is None or not is_ending(job):
         return FROM_OUTSIDE(signal_name=signal.Signals(number).name)

@@ -1,7 +1,7 @@
-"""What has to be done on every node of a run, by one process there: `python -m hpcai.measure.nodes prepare ...`.
+"""Tasks on every node of a run, done by one process per node: `python -m hpcai.measure.nodes prepare ...`.
 
-Before a run: forget the data's pages, remove what broken runs left in the scratch folder, look whether it can be
-written. After it: end what still runs, remove the run's scratch folder. Other nodes are reached by one step of Slurm.
+Before a run: drop the data's pages, remove leftovers of failed runs from the scratch folder, check that it is
+writable. Afterwards: end remaining processes and remove the run's scratch folder. One Slurm step reaches other nodes.
 """
 
 import argparse
@@ -31,13 +31,13 @@ from hpcai.slurm.job import down_nodes
 from hpcai.slurm.step import step_command
 
 PageCache = Literal["dropped", "not_permitted", "kept"]
-"""What became of the data in the memory of the nodes; kept: a node was not reached, or nobody asked."""
+"""State of the data in the nodes' page caches; kept: a node was not reached, or no drop was requested."""
 PREPARE_LIMIT_S = 600.0
 CLEAN_LIMIT_S = 120.0
 END_LIMIT_S = 10.0
 MOST_NAMES = 10
 LONGEST_PROBLEM = 300
-"""srun passes lines on whole only if they are short."""
+"""srun only passes short lines on whole."""
 logger = logging.getLogger(__name__)
 ENDED_LEFT = Message("nodes.ended_left", "ended processes {processes}, which {left_by} had left")
 NOT_CLEANED = Message("nodes.not_cleaned", "not cleaned everywhere, the next run there will do it: {problem}")
@@ -49,7 +49,7 @@ ENDED_AFTER = Message("nodes.ended_after", "was ended after {limit_s:g} s")
 
 
 class NodeFacts(BaseModel):
-    """What one node says before or after a run."""
+    """Report of one node before or after a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -76,7 +76,7 @@ class NodeFacts(BaseModel):
 
 
 class NodesReport(BaseModel):
-    """What the nodes of a run say."""
+    """Reports of all nodes of a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -88,28 +88,28 @@ class NodesReport(BaseModel):
 
     @property
     def share_scratch(self) -> int:
-        """How many nodes at most see one scratch folder: the last that made its own folder there saw all of them."""
+        """Largest number of nodes that share one scratch folder: the last to create its folder there saw them all."""
         return max((facts.nodes_here for facts in self.nodes), default=1)
 
 
 _Answers = tuple[tuple[NodeFacts, ...], str, tuple[str, ...]]
-"""Of a task: what nodes said, why some said nothing, and which of those that were asked."""
+"""Result of a task: answers of nodes, why some are missing, and which of the nodes asked did not answer."""
 
 
 def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Path]) -> NodesReport:
-    """Make every node of a run ready, and say what was found there; a node that does not answer is not an error.
+    """Prepare every node of a run, and report what was found; a node without an answer is not an error.
 
     Parameters
     ----------
     launcher
-        How the ranks are started.
+        Launcher of the ranks.
     ranks
-        Of the run, or of all instances of a weak-scaling group together.
+        Ranks of the run, or of all instances of a weak-scaling group together.
     scratch
-        Folder of the run's scratch; what broken runs left beside it is removed. Each of several nodes makes its own for
-        it there, so that nodes which see the same one can tell.
+        Scratch folder of the run; leftovers of failed runs next to it are removed. With several nodes, each creates its
+        own subfolder, which reveals nodes that share the folder.
     files
-        The data that the run reads, on storage that all nodes share.
+        The run's data, on storage shared by all nodes.
     """
     listed = zlib.compress("\0".join(map(str, files)).encode())
     task = ["prepare", "--scratch", str(scratch), *(["--announce"] if ranks.nodes > 1 else [])]
@@ -129,14 +129,14 @@ def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Pa
 
 
 def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str, *others: Path) -> tuple[str, ...]:
-    """End what still runs of an attempt on any node and remove its scratch folders there; never an error.
+    """End all remaining processes of an attempt on any node and remove its scratch folders; never an error.
 
-    What a node that is gone keeps is removed by the next run there.
+    The next run on an unreachable node cleans it up.
 
     Returns
     -------
     tuple of str
-        The nodes that did not answer, though they were asked.
+        The nodes that were asked but did not answer.
     """
     task = ["clean", "--scratch", *map(str, (scratch, *others)), "--attempt", attempt]
     nodes, problem, silent = _on_every_node(launcher, ranks, task, b"", CLEAN_LIMIT_S)
@@ -148,13 +148,13 @@ def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str, *other
     if problem:
         logger.warning("%s: %s", ranks.name, NOT_CLEANED(problem=problem))
     if this_node() in silent:
-        # This node lives, so that the step is at fault; what Slurm says of the others still counts.
+        # This node is alive, so the step is at fault; Slurm's report on the others still counts.
         return tuple(down_nodes(",".join(silent)))
     return silent
 
 
 def _on_every_node(launcher: str, ranks: Ranks, task: list[str], listed: bytes, limit_s: float) -> _Answers:
-    """Do a task on every node of a run; return the answers, why some are missing, and of which nodes."""
+    """Run a task on every node of a run; return the answers, why some are missing, and of which nodes."""
     try:
         if find_allocation() is None:
             only = NOT_REACHED(launcher=launcher, host=socket.gethostname())
@@ -170,7 +170,7 @@ def _on_every_node(launcher: str, ranks: Ranks, task: list[str], listed: bytes, 
 
 
 def _by_a_step(hosts: Sequence[str], task: list[str], listed: bytes, limit_s: float) -> _Answers:
-    # A node that fails must not keep the others from their work, and there are no ranks that could wait for each other.
+    # A failing node must not stop the others, and there are no ranks that could wait for each other.
     alone = ["--kill-on-bad-exit=0", "--wait=0", "--mpi=none"]
     command = [*step_command(hosts, 1), *alone, sys.executable, "-m", "hpcai.measure.nodes", *task]
     output, errors, ending = _run_step(command, listed, limit_s)
@@ -185,7 +185,7 @@ def _by_a_step(hosts: Sequence[str], task: list[str], listed: bytes, limit_s: fl
 
 
 def _run_step(command: list[str], listed: bytes, limit_s: float) -> tuple[str, str, str]:
-    """Run a step; return its output, its errors and how it ended. However this is left, the step has ended."""
+    """Run a step; return its output, its errors and how it ended. The step has always ended on return."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         output, errors = process.communicate(listed, timeout=limit_s)
@@ -206,7 +206,7 @@ def _run_step(command: list[str], listed: bytes, limit_s: float) -> tuple[str, s
 
 
 def _read_answer(line: str) -> NodeFacts | None:
-    """Return what a node said; None for a line that says something else."""
+    """Parse a node's answer; None for any other line."""
     try:
         return NodeFacts.model_validate_json(line)
     except ValidationError:
@@ -214,7 +214,7 @@ def _read_answer(line: str) -> NodeFacts | None:
 
 
 def _do(task: list[str], listed: bytes) -> NodeFacts:
-    """Do a task on this node."""
+    """Run a task on this node."""
     options = _parse(task)
     if options.task == "clean":
         return _clean(options.scratch, options.attempt)
@@ -234,7 +234,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _prepare(scratch: Path, files: Sequence[Path], *, announce: bool) -> NodeFacts:
-    # First: what runs here beside the next run is in its numbers.
+    # First, because remaining processes would affect the numbers of the next run.
     ended = end_orphans()
     swept = sweep_stages(scratch.parent)
     problems: list[str] = []
@@ -267,7 +267,7 @@ def _clean(scratches: Sequence[Path], attempt: str) -> NodeFacts:
 
 
 def _room(scratch: Path, *, announce: bool) -> dict[str, int]:
-    """Return what is known of the folder for scratch, into which a file was just written."""
+    """Return facts about the scratch folder, after a file was written to it."""
     folder = scratch.parent
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder) as file:
@@ -302,7 +302,7 @@ def _facts(
 
 
 def main() -> None:
-    """Do one task on this node and print the answer as one line of JSON."""
+    """Run one task on this node and print the answer as one line of JSON."""
     logging.basicConfig(level=logging.WARNING)
     task = sys.argv[1:]
     listed = sys.stdin.buffer.read() if task[:1] == ["prepare"] else b""

@@ -1,4 +1,4 @@
-"""Drops a dataset's files from the page cache, so that a run reads them cold, and looks whether that worked."""
+"""Drop a dataset's files from the page cache, so that a run reads them cold, and check the effect."""
 
 import ctypes
 import mmap
@@ -14,10 +14,10 @@ _WINDOW_BYTES = 1 << 30
 
 
 def drop_page_cache(files: Iterable[Path]) -> Literal["dropped", "not_permitted"]:
-    """Ask the kernel to forget the pages of ``files`` and report whether it did.
+    """Ask the kernel to drop the pages of ``files`` and report whether it did.
 
-    Only the run's own data is dropped, which needs no privilege and leaves programs in memory. File systems in
-    memory have nothing to drop to; their data stays warm and the answer is ``"not_permitted"``.
+    Only the run's own data is dropped, which needs no privilege and keeps programs in memory. Data on in-memory file
+    systems cannot be dropped; it stays warm and the answer is ``"not_permitted"``.
     """
     cold = True
     for file in files:
@@ -34,19 +34,19 @@ def _forget(descriptor: int) -> bool:
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     if resident_pages(descriptor) == 0:
         return True
-    # Pages that were never written back stay. To ask for that first would cost milliseconds for each of many files.
+    # Pages that were never written back stay. Forcing that first would cost milliseconds for each of many files.
     os.fsync(descriptor)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     return resident_pages(descriptor) == 0
 
 
 def resident_pages(descriptor: int) -> int:
-    """Return how many pages of a file are in the page cache (mincore(2), which reads none of them).
+    """Return the number of a file's pages in the page cache (mincore(2), which reads none of them).
 
     Raises
     ------
     OSError
-        If the kernel does not tell.
+        If the kernel does not answer.
     """
     size = os.fstat(descriptor).st_size
     return sum(
@@ -56,8 +56,8 @@ def resident_pages(descriptor: int) -> int:
 
 
 def _resident_in_window(descriptor: int, start: int, length: int) -> int:
-    # A private writable mapping, only because ctypes takes the address of nothing else; of a part of the file, because
-    # the kernel wants to be able to give so much memory.
+    # A private writable mapping, because ctypes takes the address of no other kind; in parts, because the kernel must
+    # be able to provide that much memory.
     with mmap.mmap(descriptor, length, access=mmap.ACCESS_COPY, offset=start) as mapping:
         first = ctypes.c_char.from_buffer(mapping)
         flags = np.empty(-(-length // mmap.PAGESIZE), np.uint8)

@@ -1,4 +1,4 @@
-"""What a measurement tells while it runs: lines of progress, and each epoch."""
+"""Progress messages of a running measurement, including each epoch."""
 
 import logging
 import sys
@@ -14,23 +14,23 @@ logger = logging.getLogger(__name__)
 
 
 def say(plan: RunPlan, what: str) -> None:
-    """Tell one line of progress on the terminal and in the log."""
+    """Write one line of progress to the terminal and the log."""
     logger.info("%s: %s", plan.run_id, what)
-    # Whoever listened may be gone: a run outlives the workflow that started it.
+    # The terminal may be gone: a run outlives the workflow that started it.
     with suppress(OSError):
         print(f"[{plan.kind} {plan.run_id}] {what}", file=sys.stderr, flush=True)
 
 
 class Progress:
-    """Shows each epoch when it is done."""
+    """Reports each epoch when it is complete."""
 
     def __init__(self, plan: RunPlan, epochs: Path) -> None:
         self._plan, self._epochs = plan, epochs
         self._shown, self._read_bytes = 0, 0
 
     def __call__(self) -> None:
-        """Look whether there is anything new; a file system that does not answer now is asked again next time."""
-        # Called several times a second beside a timed run: nothing is read that need not be.
+        """Check for new epochs; if the file system does not answer, try again next time."""
+        # Called several times per second during a timed run, so avoid unnecessary reads.
         try:
             size_bytes = self._epochs.stat().st_size
             done = read_epochs(self._epochs) if size_bytes != self._read_bytes else ()
@@ -45,7 +45,7 @@ class Progress:
 
 
 def read_epochs(path: Path) -> tuple[EpochRecord, ...]:
-    """Read the epochs written so far, up to a line that is still being written or that a dying node left damaged."""
+    """Read the complete epochs, ignoring a last line that is incomplete or was damaged by a dying node."""
     if not path.exists():
         return ()
     epochs = []

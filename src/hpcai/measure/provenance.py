@@ -1,4 +1,4 @@
-"""Collects where a number comes from: code, software, machine, environment. Nothing is declared by hand."""
+"""Collect the origin of every number: code, software, machine, environment. Nothing is declared by hand."""
 
 import hashlib
 import json
@@ -28,42 +28,42 @@ PACKAGES = (
 PREFIXES = (
     *("CUDA_", "DNNL_", "HOROVOD_", "HPCAI_", "KMP_", "MKL_", "NCCL_", "OMP_", "ONEDNN_"),
     *("LOADEDMODULES", "OPENBLAS_", "SLURM_", "XLA_", "LD_PRELOAD", "TMPDIR"),
-    # TensorFlow's own, one by one: Terraform uses TF_CLI_, TF_VAR_ and TF_TOKEN_, also for credentials.
+    # List TensorFlow's own prefixes: Terraform uses TF_CLI_, TF_VAR_ and TF_TOKEN_, also for credentials.
     *("TF_AUTO_MIXED_PRECISION", "TF_AUTOTUNE_", "TF_CPP_", "TF_CUBLAS_", "TF_CUDA_", "TF_CUDNN_"),
     *("TF_DETERMINISTIC_OPS", "TF_DISABLE_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_MKL_", "TF_NUM", "TF_ONEDNN_"),
     *("TF_OVERRIDE_GLOBAL_THREADPOOL", "TF_SYNC_ON_FINISH", "TF_USE_", "TF_XLA_"),
 )
-"""Beginnings of the names of variables that steer the programs at work; launchers declare their own."""
+"""Prefixes of variables that control the programs; launchers declare their own."""
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|JWT|AUTH(?!OR)|COOKIE|PRIVATE", re.IGNORECASE)
-"""What the name of a variable with a credential speaks of; SLURM_JWT is Slurm's access token."""
+"""Names of variables that suggest a credential; SLURM_JWT is Slurm's access token."""
 
 
 def source_root() -> Path | None:
-    """Return the checkout that the library runs from, or None for an installed package."""
+    """Return the checkout that the library runs from; None for an installed package."""
     root = Path(hpcai.__file__).resolve().parents[2]
     return root if (root / "requirements.lock").is_file() else None
 
 
 def environment_lock(prefix: str | Path = sys.prefix) -> str:
-    """Return the name of the lock file that an environment was made from; envs/install.py notes it."""
+    """Return the name of the lock file that an environment was built from, as recorded by envs/install.py."""
     note = Path(prefix) / "installed.json"
     noted = json.loads(note.read_text()) if note.is_file() else {}
     return str(noted.get("lock", "requirements.lock"))
 
 
 def code_facts() -> tuple[str | None, bool | None, str | None]:
-    """Return commit, dirty flag and SHA-256 of the environment's lock file; None where there is no checkout."""
+    """Return commit, dirty flag and SHA-256 of the environment's lock file; None without a checkout."""
     root = source_root()
     if root is None:
         return None, None, None
     commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
-    # Snakemake writes below the checkout: only changes of tracked files make the code another one.
+    # Snakemake writes below the checkout, so only changes to tracked files count as changed code.
     changes = _output("git", "-C", str(root), "status", "--porcelain", "--untracked-files=no")
     return commit or None, None if commit is None else bool(changes), file_sha256(root / environment_lock())
 
 
 def software_facts() -> dict[str, str]:
-    """Return the versions of what computes."""
+    """Return the versions of the computing software."""
     versions = {
         "python": platform.python_version(),
         "kernel": platform.release(),
@@ -83,7 +83,7 @@ def software_facts() -> dict[str, str]:
 
 
 def machine_facts() -> dict[str, str | int | float | None]:
-    """Return what the operating system says about this node."""
+    """Return the operating system's facts about this node."""
     cpu = processor_facts()
     frequency = psutil.cpu_freq()
     return {
@@ -101,12 +101,12 @@ def machine_facts() -> dict[str, str | int | float | None]:
 
 
 def environment_facts(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that steer the programs at work; never one whose name speaks of a secret.
+    """Return the variables that control the programs, without any whose name suggests a secret.
 
     Parameters
     ----------
     environment
-        Variables by name: those of this process by default, or those of a record that an earlier version made.
+        Variables by name; defaults to those of this process. Records of earlier versions pass their own.
     """
     values = os.environ if environment is None else environment
     beginnings = (*PREFIXES, *(start for launcher in LAUNCHERS.values() for start in launcher.environment))
@@ -118,10 +118,10 @@ def environment_facts(environment: Mapping[str, str] | None = None) -> dict[str,
 
 
 def digest_pack(pack: PackManifest) -> str:
-    """Return the SHA-256 of what a packing is; how long it took does not change it.
+    """Return the SHA-256 of a packing's content, independent of the time that packing took.
 
-    The manifest of the shards holds the CRC-32C of each, so that equal data packed twice have one digest. Records made
-    before hold the SHA-256 of the whole ``packed.json``; no decision about a run stands on either.
+    The manifest contains the CRC-32C of each shard, so equal data packed twice have the same digest. Older records hold
+    the SHA-256 of the whole ``packed.json``; no decision about a run depends on either.
     """
     return hashlib.sha256(pack.model_dump_json(exclude={"pack_s"}).encode()).hexdigest()
 
@@ -142,7 +142,7 @@ def _accelerators() -> str | None:
 
 
 def _output(*command: str) -> str | None:
-    """Return what a program prints, or None if it is missing or fails."""
+    """Return the output of a program; None if it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -1,8 +1,8 @@
-"""Publication of attempts: a run is published once, by a rename, and never overwritten.
+"""Publish attempts: each run is published once, by a rename, and never overwritten.
 
-A run's folder holds `record.json` (what the workflow waits for), `raw/` (the published attempt with the original of
-the record) and `attempts/` (under way, broken down or interrupted); that of a profiled run also `capture.json`.
-The instances of a weak-scaling group are such folders beside the group's `group.json`; they are repeated together.
+A run's folder holds `record.json` (awaited by the workflow), `raw/` (the published attempt with the original of the
+record) and `attempts/` (running, failed or interrupted); that of a profiled run also holds `capture.json`.
+Instances of a weak-scaling group are such folders next to the group's `group.json`; they are repeated together.
 """
 
 import errno
@@ -33,7 +33,7 @@ from hpcai.records.run import (
 from hpcai.records.weak import GROUP
 
 ATTEMPTS = "attempts"
-"""Below the folder of a run: its attempts, under way, broken down or interrupted."""
+"""Subfolder of a run for its attempts: running, failed or interrupted."""
 GIVEN_UP = Message("publish.given_up", "was abandoned by another process, because this one sent no heartbeat")
 AT_WORK = Message("publish.at_work", "{holder}, measures here; wait for it, or end it (`{remedy}`)")
 OTHER_SETTINGS = Message(
@@ -48,18 +48,18 @@ INTERRUPTED = "interrupted.json"
 DIGEST = "plan.sha256"
 TOOL = "instrument.json"
 SHARE = "instance.json"
-"""In each attempt at an instance of a group: what it has of the machine."""
+"""In each attempt at an instance of a group: its share of the machine."""
 NODES = "nodes.json"
-"""In each attempt at a run that starts alone: what its nodes said before the ranks started."""
+"""In each attempt at a run that starts alone: its nodes' reports before the ranks started."""
 REPETITION = re.compile(r"[ri]\d+")
 INSTANCE = re.compile(r"i\d+")
 DISCARDED = "discarded"
 RESERVE, RESERVE_BYTES = "reserve", 1 << 18
-"""In each attempt under way: space that is given back for its record or verdict, should the disk be full by then."""
+"""In each running attempt: space released for its record or verdict if the disk is full by then."""
 
 
 def published(folder: Path, plan: RunPlan) -> RunRecord | None:
-    """Return the record that is published in ``folder``, if it is finished.
+    """Return the record published in ``folder``, if the run is finished.
 
     Raises
     ------
@@ -78,9 +78,9 @@ def published(folder: Path, plan: RunPlan) -> RunRecord | None:
 
 
 def published_group(folder: Path, plans: Sequence[RunPlan]) -> tuple[RunRecord, ...] | None:
-    """Return the records of a weak-scaling group that is published in ``folder``, if it is whole.
+    """Return the records of a weak-scaling group published in ``folder``, if it is complete.
 
-    It is whole if all instances were measured at the same time, and none that failed is to be tried again.
+    It is complete if all instances were measured at the same time, and no failed one is to be repeated.
 
     Raises
     ------
@@ -105,21 +105,21 @@ def published_group(folder: Path, plans: Sequence[RunPlan]) -> tuple[RunRecord, 
 
 
 def group_attempt(record: RunRecord) -> str:
-    """Return what the attempts of all instances that were measured at the same time begin with."""
+    """Return the common prefix of the attempts of all instances that were measured at the same time."""
     return record.attempt.removesuffix(f"-i{record.plan.repetition}")
 
 
 def comparable(plan: RunPlan, record: RunRecord) -> RunPlan:
-    """Return a plan as it compares with a record: a seed from the system's entropy is the one that was drawn."""
+    """Return a plan for comparison with a record: a seed from system entropy becomes the one that was drawn."""
     return plan.model_copy(update={"seed": record.plan.seed}) if plan.seed is None else plan
 
 
 def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
-    """Return the plan that is written already if it asks for the same run, else ``plan``.
+    """Return the existing plan if it describes the same run, else ``plan``.
 
-    What does not change a run (a title, a limit, the submitter) must not make the workflow call it again. A run that is
-    yet to be measured, or to be tried again, takes all as it is now: the image that it is to run in and its limits are
-    none of its settings. A plan that cannot be read is none.
+    Changes that do not affect a run (a title, a limit, the submitter) must not make the workflow repeat it. A run still
+    to be measured or repeated takes the current values, including its image and limits, which are not settings of a
+    run. A plan that cannot be read counts as missing.
     """
     if not path.exists() or not (path.parent / RAW).exists() or not _has_record(path.parent):
         return plan
@@ -127,19 +127,19 @@ def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
         written = read_plan(path)
     except ConfigError:
         return plan
-    # A digest costs more than all else here, and most plans are as they were.
+    # A digest is the most expensive step here, and most plans are unchanged.
     return written if written == plan or written.digest == plan.digest else plan
 
 
 def _has_record(folder: Path) -> bool:
-    """Return whether what the workflow waits for is there; the instances of a group are repeated together."""
+    """Return whether the file awaited by the workflow exists; instances of a group are repeated together."""
     if INSTANCE.fullmatch(folder.name):
         return (folder.parent / GROUP).exists()
     return (folder / RECORD).exists() or (folder / CAPTURE).exists()
 
 
 def refuse_changed(plans: Iterable[tuple[Path, Mapping[str, RunPlan]]]) -> None:
-    """Raise before anything is done if a published run was measured with other settings than its plan.
+    """Fail early if a published run was measured with settings that differ from its plan.
 
     Parameters
     ----------
@@ -149,12 +149,12 @@ def refuse_changed(plans: Iterable[tuple[Path, Mapping[str, RunPlan]]]) -> None:
     Raises
     ------
     ConfigError
-        Naming every such run, what changed, and what can be done.
+        Names every such run, the changes and the possible remedies.
     """
     problems = []
     for folder, run_id, planned in ((runs, name, own) for runs, own in plans for name in own):
         stamp = folder / run_id / RAW / DIGEST
-        # Most runs of a young study are not published yet: their plans need not be made.
+        # Most runs of a new study are not published yet, so their plans are not needed.
         if not stamp.exists():
             continue
         plan = planned[run_id]
@@ -182,28 +182,28 @@ def _flat(value: object, prefix: str = "") -> dict[str, object]:
 
 
 def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
-    """Write the record into the attempt, rename the attempt to `raw/`, then put the record where it is waited for.
+    """Write the record into the attempt, rename the attempt to `raw/`, then copy the record to its final place.
 
     Raises
     ------
     RunRefusedError
-        If a run has been published here in the meantime, or this attempt was taken for one that had vanished.
+        If another run was published here meanwhile, or this attempt was considered vanished.
     """
     if (attempt / INTERRUPTED).exists():
         raise RunRefusedError(at(str(attempt), GIVEN_UP()))
     give_back_reserve(attempt)
     for file in attempt.rglob("*"):
-        # What a network file system only hides until nobody reads it any more may vanish meanwhile (.nfs*).
+        # Files that a network file system keeps hidden for open readers may vanish meanwhile (.nfs*).
         with suppress(FileNotFoundError):
             if file.is_file():
                 file.chmod(0o444)
     write_record(record, attempt / RECORD)
     (attempt / RECORD).chmod(0o444)
-    # If the node is lost from here on, no published run may have an empty record.
+    # From here on, losing the node must not leave a published run with an empty record.
     sync(attempt / RECORD)
     sync(attempt)
     try:
-        # rename(2) refuses a folder that is not empty: of two writers only one can publish.
+        # rename(2) refuses to replace a non-empty folder: of two writers, only one can publish.
         os.rename(attempt, folder / RAW)
     except OSError as error:
         if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
@@ -214,22 +214,22 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
 
 
 def republish(folder: Path) -> None:
-    """Put the record of the published attempt where the workflow waits for it."""
+    """Copy the record of the published attempt to the place where the workflow expects it."""
     write_atomically(folder / RECORD, (folder / RAW / RECORD).read_bytes(), durable=True)
 
 
 def give_back_reserve(attempt: Path) -> None:
-    """Make room for what is still to be written of an attempt: a full disk shall cost no verdict."""
+    """Release the reserve for the attempt's remaining files: a full disk must not cost a verdict."""
     (attempt / RESERVE).unlink(missing_ok=True)
 
 
 def restore(folder: Path) -> Path:
-    """Make both copies of a run's record the right one; return the one that it was made from.
+    """Restore both copies of a run's record from the intact one; return the copy that was used.
 
     Raises
     ------
     RecordError
-        If the run is not published, or neither copy is known to be right.
+        If the run is not published, or neither copy is known to be intact.
     """
     sound = sound_copy(folder) if (folder / RAW).is_dir() else None
     if sound is None:
@@ -251,7 +251,7 @@ _NO_RUN = "{}: no published run here; name a folder such as results/runs/B/V/n1x
 def discard_all(folder: Path, reason: str) -> list[Path]:
     """Move aside the run in a folder, or every run below it, such as all profiles of one kind.
 
-    An instance of a weak-scaling group takes its group along.
+    For an instance of a weak-scaling group, the whole group moves.
 
     Raises
     ------
@@ -266,12 +266,12 @@ def discard_all(folder: Path, reason: str) -> list[Path]:
 
 
 def discard(folder: Path, reason: str) -> Path:
-    """Move a run aside, with the reason; nothing is deleted.
+    """Move a run aside with the reason; nothing is deleted.
 
     Raises
     ------
     RunRefusedError
-        If the folder is not a run and no weak-scaling group, or a process is at work there.
+        If the folder is neither a run nor a weak-scaling group, or a process is at work there.
     """
     if not (folder / RAW / "plan.json").exists() and not any(folder.glob(f"i*/{RAW}/plan.json")):
         raise RunRefusedError(_NO_RUN.format(folder))
@@ -286,11 +286,11 @@ def discard(folder: Path, reason: str) -> Path:
 
 
 def forget_breakdowns(runs: Path) -> list[Path]:
-    """Take away the published records of runs that failed, so that the workflow measures them again.
+    """Remove the published records of failed runs, so that the workflow measures them again.
 
-    A weak-scaling group is measured again as a whole, because its instances have to train at the same time.
+    A weak-scaling group is repeated as a whole, because its instances must train at the same time.
 
-    The same is done with profiles that could not be captured: a tool may be there by now.
+    The same applies to profiles without a capture: the tool may be available now.
     """
     broken = [path for path in _in_runs(runs, RECORD) if read_record(path).outcome not in FINISHED]
     missing = [path for path in _in_runs(runs, CAPTURE) if read_part(Capture, path).status == "not_measured"]
@@ -304,7 +304,7 @@ def forget_breakdowns(runs: Path) -> list[Path]:
 
 
 def _in_runs(runs: Path, name: str) -> Iterable[Path]:
-    """Return the files of a name in folders of runs (r1, i2, ...), however deep; none of what was set aside."""
+    """Return the files of a name in run folders (r1, i2, ...) at any depth, excluding runs set aside."""
     found = (path for path in runs.rglob(name) if not _put_aside(path, runs))
     return sorted(path for path in found if REPETITION.fullmatch(path.parent.name))
 
@@ -314,5 +314,5 @@ def _put_aside(path: Path, folder: Path) -> bool:
 
 
 def _measured_together(run: Path) -> Path:
-    """Return the folder of a run, or for an instance that of its group."""
+    """Return the folder of a run; for an instance, that of its group."""
     return run.parent if INSTANCE.fullmatch(run.name) else run

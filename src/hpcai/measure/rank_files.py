@@ -1,8 +1,8 @@
-"""Joins the files that each rank wrote into one of each kind: a shared file system counts files, not only bytes.
+"""Merge the files of all ranks into one per kind: shared file systems limit the number of files, too.
 
-While ranks run, each writes ``ranks/rankN.json`` and ``resources_rankN.csv``, because nobody can append to another's
-file. Afterwards they become ``ranks.json`` and ``resources.parquet``. Folders from before this was done keep the
-single files; all readers take either form.
+While ranks run, each writes ``ranks/rankN.json`` and ``resources_rankN.csv``, because they cannot append to a common
+file. Afterwards these become ``ranks.json`` and ``resources.parquet``. Older folders keep the separate files; all
+readers accept either form.
 """
 
 import os
@@ -35,7 +35,7 @@ _SAMPLE_TYPES = {
 }
 _SCHEMA = pa.schema([("rank", pa.int32()), *_SAMPLE_TYPES.items()])
 _GROUP_ROWS = 100_000
-"""Rows that are written at once: memory stays small however many ranks there are."""
+"""Rows written at once, which bounds memory for any number of ranks."""
 
 
 class RankReports(RootModel[tuple[RankReport, ...]]):
@@ -43,17 +43,17 @@ class RankReports(RootModel[tuple[RankReport, ...]]):
 
 
 def gather_rank_files(attempt: Path) -> None:
-    """Join the files of an attempt's ranks; called when no rank lives any more.
+    """Merge the rank files of an attempt; call this when no rank is alive.
 
-    An original goes only when the joined file is safely on storage. What is damaged or half written stays as it is,
-    and so does everything if the joined file cannot be written. Calling it again does no harm.
+    An original is deleted only after the merged file is safely stored. Damaged or incomplete files stay as they are,
+    and so does everything if the merged file cannot be written. Repeated calls are harmless.
 
     Parameters
     ----------
     attempt
         Folder of the attempt.
     """
-    # Losing the short form is no reason to lose a measurement: with a full disk the single files are good as well.
+    # A failed merge must not lose a measurement: on a full disk the separate files serve as well.
     with suppress(OSError):
         _gather_reports(attempt)
     with suppress(OSError):
@@ -61,7 +61,7 @@ def gather_rank_files(attempt: Path) -> None:
 
 
 def read_rank_reports(attempt: Path, ranks: int) -> tuple[RankReport, ...]:
-    """Return the reports of ranks 0, 1, ... from one file or from one for each rank.
+    """Return the reports of ranks 0, 1, ... from one merged file or one file per rank.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def _joined_reports(attempt: Path) -> dict[int, RankReport]:
 
 
 def _gather_reports(attempt: Path) -> None:
-    """Join what is whole; a rank that is in the joined file already is not read again."""
+    """Merge the complete reports; a rank already in the merged file is not read again."""
     files = _files(attempt / RANKS, _REPORT)
     try:
         reports = _joined_reports(attempt)
@@ -135,7 +135,7 @@ def _gather_samples(attempt: Path) -> None:
 
 
 def _write_samples(files: Mapping[int, Path], target: Path) -> list[int]:
-    """Write the samples of all ranks whose file is whole; return these ranks."""
+    """Write the samples of all ranks with a complete file; return these ranks."""
     waiting: list[pa.Table] = []
     written = []
     with open_parquet(target, _SCHEMA) as writer:
@@ -154,7 +154,7 @@ def _write_samples(files: Mapping[int, Path], target: Path) -> list[int]:
 
 
 def _samples(file: Path, rank: int) -> pa.Table | None:
-    """Return one rank's samples, or None if the file ends inside a line or does not hold what it should."""
+    """Return one rank's samples; None if the file ends within a line or has unexpected content."""
     content = file.read_bytes()
     if not content.endswith(b"\n"):
         return None
@@ -179,7 +179,7 @@ def _ranks_in(joined: Path) -> set[int]:
 
 def _files(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
     """Return the files of a folder that belong to a rank, by rank."""
-    names = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208  also refreshes what NFS has cached
+    names = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208  also refreshes NFS caches
     return {int(match[1]): folder / name for name in names if (match := pattern.fullmatch(name))}
 
 

@@ -1,4 +1,4 @@
-"""Makes the record of an attempt that ended: the ranks' reports, what was seen from outside, and what the rules say."""
+"""Build the record of an ended attempt: the ranks' reports, external observations, and the rules' verdict."""
 
 import os
 import time
@@ -36,14 +36,14 @@ from hpcai.records.run import (
 from hpcai.rules.judge import judge
 
 LATE_S = 60.0
-"""How long a network file system may hide what another node has written (nfs(5): acdirmax and acregmax)."""
+"""How long a network file system may hide files written by another node (nfs(5): acdirmax and acregmax)."""
 LOOK_S = 0.5
 
 
 def collect_provenance(
     plan: RunPlan, manifest: Manifest, pack: PackManifest | None, page_cache: PageCache
 ) -> Provenance:
-    """Return where the numbers of an attempt come from, but for its command, which each instance of a group has."""
+    """Return the provenance of an attempt's numbers without its command, which differs between instances."""
     commit, dirty, lock = provenance.code_facts()
     return Provenance(
         commit=commit,
@@ -62,12 +62,12 @@ def collect_provenance(
 def record_attempt(
     plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, facts: dict[str, str]
 ) -> RunRecord:
-    """Join the reports of the ranks, what was seen from outside, and what the rules say of it.
+    """Combine the ranks' reports, external observations, and the rules' verdict.
 
     Raises
     ------
     RecordError
-        If what the ranks reported and what was seen from outside do not make a record.
+        If reports and external observations contradict each other.
     """
     try:
         record = _join(plan, attempt, ending, origin, facts)
@@ -113,14 +113,14 @@ def _join(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, fact
 def disturbance_while_timed(
     ranks: Iterable[RankReport], companions: Iterable[RankReport] = ()
 ) -> tuple[Disturbance, ...]:
-    """Return what others took of the nodes of a run.
+    """Return the load by other processes on the nodes of a run.
 
     Parameters
     ----------
     ranks
         Those of the run.
     companions
-        Those of the other instances of its weak-scaling group: they are no others, wherever they share its nodes.
+        Ranks of the other instances of its weak-scaling group, which do not count as others on shared nodes.
     """
     uses = [rank.quietness.use if rank.quietness else None for rank in ranks]
     nodes = {use.node for use in uses if use}
@@ -129,7 +129,7 @@ def disturbance_while_timed(
 
 
 def without_companions(records: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
-    """Return the records of runs that trained together, with what others than all of them took of their nodes."""
+    """Return the records of runs that trained together; only processes outside the group count as others."""
     alone = []
     for record in records:
         companions = [rank for other in records if other is not record for rank in other.ranks]
@@ -139,7 +139,7 @@ def without_companions(records: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
 
 
 def _reports(plan: RunPlan, attempt: Path, wait_s: float) -> tuple[TrainingReport | None, tuple[RankReport, ...], str]:
-    """Read the reports of the ranks, which may come late; what is wrong with them is a reason, not an error."""
+    """Read the ranks' reports, which may appear late; defects become a reason, not an error."""
     reports = [f"rank{rank}.json" for rank in range(plan.point.ranks)]
     _await_files({attempt: ["training.json"], attempt / RANKS: reports}, wait_s)
     try:
@@ -150,7 +150,7 @@ def _reports(plan: RunPlan, attempt: Path, wait_s: float) -> tuple[TrainingRepor
 
 
 def _await_files(names: Mapping[Path, Iterable[str]], wait_s: float) -> None:
-    """Wait for files that ranks on other nodes have written; to list their folders is to ask the file server."""
+    """Wait for files written by ranks on other nodes; listing their folders makes the client ask the file server."""
     give_up_s = time.monotonic() + wait_s
     while not all(set(own) <= set(os.listdir(folder)) for folder, own in names.items()):  # noqa: PTH208  names are enough
         if time.monotonic() >= give_up_s:
@@ -161,7 +161,7 @@ def _await_files(names: Mapping[Path, Iterable[str]], wait_s: float) -> None:
 def _outcome(
     ending: Ending, training: TrainingReport | None, problem: str, output: Path, plan: RunPlan
 ) -> tuple[Outcome, str]:
-    # A launcher may hang where it cannot write what its ranks say, and ranks leave no word of their end.
+    # A launcher may hang if it cannot write its ranks' output, and the ranks leave no message about their end.
     full = why_full(output.parent) if ending.is_bad or training is None else ""
     because = f"; {output.parent}: {full}: make room" if full else ""
     if ending.verdict == "timed_out":
@@ -180,7 +180,7 @@ def _outcome(
 def _artefacts(attempt: Path) -> tuple[Artefact, ...]:
     found = []
     for file in sorted(attempt.rglob("*")):
-        # What a network file system only hides until nobody reads it any more (.nfs*) is not a file of the run.
+        # Files that a network file system hides until the last reader closes them (.nfs*) do not belong to the run.
         if file.name.startswith(".nfs"):
             continue
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Whether the nodes of a run have room for what it stages: asked before its ranks start."""
+"""Check before the ranks start that the nodes of a run have room for its staging."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,28 +21,28 @@ NO_ROOM = Message("room.no_room", "found {free_bytes} bytes free, expected at le
 def require_room(
     plan: RunPlan, pack: PackManifest | None, starts: Sequence[Ranks], nodes: NodesReport, scratch: Path
 ) -> None:
-    """Check that the nodes have room for what is about to be staged; one that did not answer is not judged.
+    """Check that the nodes have room for the data to be staged; a node without an answer is not checked.
 
-    Where nodes see the same folder, that has to hold the parts of all of them. Where only some do, each node is asked
-    for as much as those need together: nobody can tell which they are.
+    A folder shared by all nodes must hold the parts of all. If only some nodes share it, each node must have room for
+    as many parts as that group needs, because the members of the group are unknown.
 
     Parameters
     ----------
     plan
-        Of the run, or of any instance of a weak-scaling group.
+        Plan of the run, or of any instance of a weak-scaling group.
     pack
-        The packed dataset; None: nothing is staged.
+        The packed dataset; None if nothing is staged.
     starts
-        The ranks that start together: of the run, or of each instance.
+        Ranks that start together: those of the run, or of each instance.
     nodes
-        What the nodes said of themselves.
+        Reports of the nodes.
     scratch
-        Folder on each node that the run's own folders lie in.
+        Folder on each node that contains the run's own folders.
 
     Raises
     ------
     StagingError
-        If a node has too little room, or its folder cannot be written: with its name, bytes free and needed.
+        If a node has too little room, or its folder is not writable; names the node, free and needed bytes.
     """
     if pack is None or plan.benchmark.staging.place != "node_local":
         return
@@ -64,11 +64,11 @@ def require_room(
 
 
 def _needed_bytes(plan: RunPlan, pack: PackManifest, starts: Sequence[Ranks], nodes: NodesReport) -> Counter[str]:
-    """Return what each node needs for all that start there [byte]."""
+    """Return the bytes that each node needs for everything that starts there."""
     block_bytes = max((facts.block_bytes or 1 for facts in nodes.nodes), default=1)
     needed: Counter[str] = Counter()
     for ranks in starts:
         own = room_bytes(pack, ranks.nodes, plan.benchmark.staging.partition, block_bytes)
-        # Outside of a job of Slurm other nodes than this one have no name.
+        # Outside a Slurm job, nodes other than this one have no name.
         needed.update(dict(zip(hosts_of(ranks) or (this_node(),), own, strict=False)))
     return needed

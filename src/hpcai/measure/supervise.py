@@ -1,17 +1,18 @@
-"""Measures a run, or all instances of a weak-scaling group together; to be read from top to bottom.
+"""Measure a run, or all instances of a weak-scaling group together; read this module from top to bottom.
 
-:func:`measure` is what happens to one run: it is claimed, published again if it was measured before, otherwise measured
-until nothing outside disturbs it. :mod:`hpcai.measure.weak` does so with a group and :mod:`hpcai.measure.capture` with
-a tool around the ranks; all make their attempts by :class:`Measurement`, which goes through these stages:
+:func:`measure` handles one run: claim it; republish it if it was measured before; otherwise measure until no external
+disturbance remains. :mod:`hpcai.measure.weak` does the same for a group and :mod:`hpcai.measure.capture` with a tool
+around the ranks. All use :class:`Measurement`, whose attempts go through these stages:
 
 ``open``
-    Before anything: folders for the attempts, with their plans and what the batch system gave.
+    First: create the attempts' folders, with their plans and the batch system's allocation.
 ``prepare``
-    Before the ranks: nodes cleaned and asked, data dropped from memory, room for staging, command lines (``Ready``).
+    Before the ranks: clean and query nodes, drop data from memory, check room for staging, build commands (``Ready``).
 ``run_ranks``
-    The ranks: started and watched to their end (``Ended``).
+    Start the ranks and watch them to their end (``Ended``).
 ``conclude``
-    After the ranks: records, judged by the rules; published, or set aside where others disturbed the nodes.
+    After the ranks: build and judge the records; publish them, or set them aside if other processes disturbed the
+    nodes.
 """
 
 import sys
@@ -47,26 +48,26 @@ from hpcai.records.weak import InstanceShare
 
 
 def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument = NO_INSTRUMENT) -> RunRecord:
-    """Measure the run of a plan and publish its record in ``folder``; a finished run is only published again.
+    """Measure the run of a plan and publish its record in ``folder``; a finished run is only republished.
 
     A profiled run has an ``instrument`` around its ranks.
 
-    Whatever happens to the ranks ends in a record. Only what makes a run impossible or forbidden is an error. While
-    another process is at work on the run, this one waits, and then publishes again what that one has published.
+    Every outcome of the ranks ends in a record. Errors are limited to runs that are impossible or forbidden. If another
+    process is at work on the run, wait for it and republish its result.
 
     Raises
     ------
     RunRefusedError
         If the run was measured with other settings, would repeat a seed, or was taken over by another process.
     RunInterruptedError
-        If a signal ended it: nothing is published, and the attempt tells why.
+        If a signal ended it: nothing is published, and the attempt holds the reason.
     ResultsError
         If its folder cannot be written.
     LaunchError
-        If the launcher, the machine's image or one of its modules is not there.
+        If the launcher, the machine's image or one of its modules is missing.
     DatasetError
-        If its data or shards are missing or damaged, or its nodes lack room for them: no attempt of it counts, and no
-        record is published.
+        If its data or shards are missing or damaged, or its nodes lack room for them: no attempt counts, and no record
+        is published.
     """
     (plan,) = map(read_plan, inputs.plans)
     require_modules(plan.machine.modules)
@@ -89,7 +90,7 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
 
 @dataclass(frozen=True)
 class Start:
-    """How the ranks are started, and which tool looks into them."""
+    """How the ranks are started, and the tool that observes them."""
 
     launcher: str
     instrument: Instrument = NO_INSTRUMENT
@@ -104,13 +105,13 @@ class Run:
     plan
         With the seed, once the attempt is open.
     folder
-        Of its results.
+        Folder of its results.
     name
-        Of the attempt.
+        Name of the attempt.
     share
-        What an instance has of the machine; None for a run that starts alone.
+        Share of the machine for an instance; None for a run that starts alone.
     earlier
-        Attempts before this one, known once it is open.
+        Previous attempts, known once this one is open.
     """
 
     plan: RunPlan
@@ -126,12 +127,12 @@ class Run:
 
     @property
     def scratch(self) -> Path:
-        """Node-local folder of its own: instances stage their data side by side."""
+        """Its own node-local folder: instances stage their data separately."""
         return scratch_folder(self.plan, self.name)
 
     @property
     def ranks(self) -> Ranks:
-        """Its ranks, of an instance on its own part of the machine."""
+        """Its ranks; for an instance, those on its part of the machine."""
         return Ranks.of(self.plan, self.share.nodes if self.share else ())
 
 
@@ -142,7 +143,7 @@ def scratch_folder(plan: RunPlan, attempt: str) -> Path:
 
 @dataclass(frozen=True)
 class Ready:
-    """What is known when the ranks can start: the opened runs, and a command line for each."""
+    """State when the ranks can start: the opened runs, and a command line for each."""
 
     runs: tuple[Run, ...]
     page_cache: PageCache
@@ -151,7 +152,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Ended:
-    """What is known when all ranks have ended: when they were started, and how each launcher ended."""
+    """State when all ranks have ended: their start, and the ending of each launcher."""
 
     ready: Ready
     started_utc: str
@@ -165,13 +166,13 @@ class Measurement:
     Attributes
     ----------
     runs
-        What starts together.
+        Runs that start together.
     ranks
         All ranks together, on all nodes of the measurement.
     scratch
-        Node-local folder of the whole.
+        Node-local folder of the whole measurement.
     inputs, start, guard
-        The data, how ranks are started, and what may end it.
+        The data, how ranks are started, and what may end them.
     """
 
     runs: tuple[Run, ...]
@@ -183,18 +184,18 @@ class Measurement:
 
     @property
     def plan(self) -> RunPlan:
-        """Of the run, or of the first instance: those of a group differ in number and seed alone."""
+        """Plan of the run, or of the first instance: plans of a group differ only in number and seed."""
         return self.runs[0].plan
 
     @cached_property
     def data(self) -> RunData:
-        """What the ranks read; read once, and refused if it is not whole."""
+        """Data of the ranks; read once, and refused if incomplete."""
         return read_data(self.inputs)
 
     def make(self) -> tuple[RunRecord, ...] | None:
-        """Go through all stages and publish the records; None if it was disturbed, and is to be repeated.
+        """Go through all stages and publish the records; None if the run was disturbed and must be repeated.
 
-        What ends it before its end gives the attempts a verdict; whatever ends it, nothing of it is left on its nodes.
+        An early end gives the attempts a verdict; after any end, nothing remains on the nodes.
         """
         with attempts.kept([run.attempt for run in self.runs], self.guard.signals):
             runs = self.open()
@@ -212,7 +213,7 @@ class Measurement:
     # Before the ranks.
 
     def open(self) -> tuple[Run, ...]:
-        """Open the attempts, look at the data, and write down what the batch system gave; nothing is started yet."""
+        """Open the attempts, check the data, and record the batch system's allocation; nothing is started yet."""
         runs = []
         for run in self.runs:
             _, seeded = attempts.open_attempt(run.folder, run.plan, run.name)
@@ -223,11 +224,11 @@ class Measurement:
         return tuple(runs)
 
     def prepare(self, runs: tuple[Run, ...]) -> Ready:
-        """Make the nodes ready, and say how the ranks are started; nothing else is timed on this node by now."""
+        """Prepare the nodes and build the commands; nothing else is timed on this node at this point."""
         data, pack = self.data, self.data.pack
-        # Dropped only now: a run that was waited for may have read the same files.
+        # Drop as late as possible: a run that this one waited for may have read the same files.
         nodes = prepare_nodes(self.start.launcher, self.ranks, self.scratch, data.files)
-        # What is staged before the clock starts is warm.
+        # Data staged before the clock starts is warm.
         page_cache: PageCache = "kept" if pack and not self.plan.time_staging else nodes.page_cache
         for run in runs:
             if run.share is None:
@@ -237,7 +238,7 @@ class Measurement:
         return Ready(runs, page_cache, commands)
 
     def _command(self, run: Run, nodes: NodesReport, page_cache: PageCache) -> list[str]:
-        """Return the command line that starts the ranks of a run, and write down what is around them."""
+        """Return the command line that starts the ranks of a run, and write their surroundings to files."""
         instrument, folders = self.start.instrument, self.data.folders
         if run.share is not None:
             write_json(run.share, run.attempt / publish.SHARE)
@@ -245,7 +246,7 @@ class Measurement:
             write_json(instrument.facts, run.attempt / publish.TOOL)
         instrument.before(run.attempt, [*folders, every_stage(run.scratch)])
         program = rank_program(run, self.inputs, page_cache, instrument)
-        # The ranks of one node alone could not find out.
+        # The ranks of a single node cannot determine this themselves.
         program += ["--shared-scratch"] if nodes.share_scratch > 1 else []
         inside = contained(
             instrument.wrap(program, run.attempt), run.plan.machine.software, [*folders, run.scratch.parent]
@@ -255,7 +256,7 @@ class Measurement:
     # The ranks.
 
     def run_ranks(self, ready: Ready) -> Ended:
-        """Start the ranks of all runs and watch them to their end; refuse what was ended from outside."""
+        """Start the ranks of all runs and watch them to their end; refuse runs that were ended externally."""
         instrument = self.start.instrument
         started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with ExitStack() as beside:
@@ -269,7 +270,7 @@ class Measurement:
         return Ended(ready, started_utc, endings)
 
     def _watch_all(self, ready: Ready) -> tuple[Ending, ...]:
-        """Watch a run alone in this thread, several in a thread for each: what ends one holds up no other."""
+        """Watch one run in this thread, several in one thread each, so that the end of one delays no other."""
         interrupted = threading.Event()
         if len(ready.runs) == 1:
             return (self._watch(ready.runs[0], ready.commands[0], interrupted),)
@@ -281,7 +282,7 @@ class Measurement:
             try:
                 done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             finally:
-                # Also when this process is interrupted: no launcher may go on without its supervisor.
+                # Even if this process is interrupted: no launcher may outlive its supervisor.
                 interrupted.set()
         for future in done:
             future.result()
@@ -306,7 +307,7 @@ class Measurement:
 
     @contextmanager
     def _cleaned(self, runs: tuple[Run, ...]) -> Iterator[list[str]]:
-        """Clean all nodes after the block, however it ends; give the list that takes those that do not answer then."""
+        """Clean all nodes after the block, however it ends; yield a list that receives nodes without an answer."""
         silent: list[str] = []
 
         def clean(run: Run) -> None:
@@ -316,19 +317,19 @@ class Measurement:
         with ExitStack() as cleaning:
             for run in runs:
                 cleaning.callback(clean, run)
-            # Called first: what is left takes seconds.
+            # Called first: the remaining work takes seconds.
             cleaning.callback(self.guard.signals.hold_back)
             yield silent
 
     def conclude(self, ended: Ended) -> tuple[tuple[RunRecord, ...], str]:
-        """Publish the records, or set the attempts aside; return the records and why they are set aside, if they are.
+        """Publish the records, or set the attempts aside; return the records and the reason for setting them aside.
 
-        Only now: what digests and compares files would disturb instances that still train.
+        Not earlier: digesting and comparing files would disturb instances that still train.
         """
         records = self._records(ended)
         self.guard.claim.confirm()
         runs = ended.ready.runs
-        # The processes of a tool around the ranks are others as well, each time.
+        # The processes of a tool around the ranks count as others, too, every time.
         reason = "" if self.start.instrument.wraps else attempts.why_repeat(records, runs[0].folder)
         for run, record in zip(runs, records, strict=True):
             if reason:

@@ -1,4 +1,4 @@
-"""Runs a launcher and watches it: time limits, signs of life, progress, and no process left behind."""
+"""Run a launcher and watch it: time limits, heartbeats, progress, and no process left behind."""
 
 import ctypes
 import logging
@@ -22,18 +22,18 @@ POLL_S = 0.2
 GRACE_S = 7.0
 """Time for a launcher to end its ranks: horovodrun takes up to 5 s, and Slurm kills 30 s after its first signal."""
 SEEN_S = 1.0
-"""Of the time between two looks so much counts as silence of the ranks: what is longer was not watched."""
+"""Largest time between two checks that counts as silence of the ranks; beyond it, nobody was watching."""
 LATE_S = 5.0
-"""A look that comes so late is noted."""
+"""A check delayed by more than this is logged."""
 STOOD_STILL_S = 30.0
-"""A supervisor that did not look for so long was stopped, as was what it watches (scontrol suspend, a suspended virtual
-machine), and the times of the run hold the pause. On a busy node looks, due every 0.2 s, come late by seconds only."""
+"""A supervisor without a check for this long was stopped, and so was its run (scontrol suspend, a suspended virtual
+machine): the run's times include the pause. On a busy node checks, due every 0.2 s, are only seconds late."""
 KILLED_S = 3.0
-"""Time for killed processes to be gone."""
+"""Time for killed processes to disappear."""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 _ADOPTER = "systemd"
-"""Adopts processes of its user, where it is not process 1, which adopts all others (systemd --user)."""
+"""Adopts processes of its user where it is not process 1, which adopts all others (systemd --user)."""
 logger = logging.getLogger(__name__)
 
 Verdict = Literal["ended", "timed_out", "stalled", "stood_still"]
@@ -43,8 +43,8 @@ Verdict = Literal["ended", "timed_out", "stalled", "stood_still"]
 class Ending:
     """How a launcher ended.
 
-    ``stood_still_s`` is the longest time for which nobody watched it [s]; the verdict stood_still says that this was
-    too long, and that it was ended therefore.
+    ``stood_still_s`` is the longest time without supervision [s]; the verdict stood_still means that it was too long,
+    and that the launcher was ended for this reason.
     """
 
     verdict: Verdict
@@ -55,7 +55,7 @@ class Ending:
 
     @property
     def is_bad(self) -> bool:
-        """Whether the ranks did not end well by themselves."""
+        """Whether the ranks failed or did not end by themselves."""
         return self.verdict != "ended" or self.exit_status != 0
 
 
@@ -66,20 +66,21 @@ def watch(
     environment: dict[str, str],
     on_poll: Callable[[], None] = lambda: None,
 ) -> Ending:
-    """Start ``command``, wait for its end, end it at a limit.
+    """Start ``command``, wait for its end, and end it at a limit.
 
     Parameters
     ----------
     command
         Launcher and program.
     raw
-        Folder of the attempt: output.log goes there, and `heartbeat` is expected there.
+        Folder of the attempt: receives output.log, and `heartbeat` is expected there.
     limits
         Longest run and longest time without a heartbeat [s].
     environment
-        Added to this process's; ``HPCAI_ATTEMPT`` marks all processes of the run, so that none outlives it here.
+        Added to this process's environment; ``HPCAI_ATTEMPT`` marks all processes of the run, so that none outlives it
+        here.
     on_poll
-        Called a few times per second, beside the watch; what it raises ends the launcher and is raised here.
+        Called a few times per second during the watch; an exception ends the launcher and is raised here.
     """
     all_variables = {**os.environ, "PYTHONUNBUFFERED": "1", **environment}
     started = time.monotonic()
@@ -96,16 +97,17 @@ def watch(
             with _looking(_Looks(raw / "heartbeat", on_poll)) as looks:
                 verdict, stood_still_s = _wait(process, looks, limits)
         finally:
-            # Also when this process is interrupted: a launcher must not go on without its supervisor.
+            # Even if this process is interrupted: no launcher may outlive its supervisor.
             _end(process)
             end_marked_processes(environment[ATTEMPT_VARIABLE])
     return Ending(verdict, process.wait(), time.monotonic() - started, started, stood_still_s)
 
 
 def _end_with(supervisor: int) -> Callable[[], None]:
-    """Return what lets a launcher be told to end when its supervisor is killed (prctl(2), PR_SET_PDEATHSIG).
+    """Return a hook that makes the kernel signal a launcher when its supervisor dies (prctl(2), PR_SET_PDEATHSIG).
 
-    The kernel takes the thread that starts the launcher for its parent: it has to live as long as the launcher.
+    The kernel treats the thread that starts the launcher as its parent, so that thread must live as long as the
+    launcher.
     """
 
     def prepare() -> None:
@@ -117,7 +119,7 @@ def _end_with(supervisor: int) -> Callable[[], None]:
 
 
 class _Looks:
-    """Looks for signs of life in its own thread: a file system that hangs must not hold up the watch."""
+    """Checks heartbeats in its own thread: a hanging file system must not delay the watch."""
 
     def __init__(self, heartbeat: Path, on_poll: Callable[[], None]) -> None:
         self._heartbeat, self._on_poll = heartbeat, on_poll
@@ -126,7 +128,7 @@ class _Looks:
         self.error: BaseException | None = None
 
     def go_on(self) -> None:
-        """Look until told to end; what is raised is kept for the watch."""
+        """Check until told to stop; exceptions are kept for the watch."""
         try:
             while not self.ended.wait(POLL_S):
                 self._look()
@@ -136,10 +138,10 @@ class _Looks:
 
     def _look(self) -> None:
         self._on_poll()
-        # The file's own time only tells that it changed: wall clocks may jump.
+        # Only changes of the file's time matter: wall clocks may jump.
         try:
             changed_ns = self._heartbeat.stat().st_mtime_ns
-        except OSError:  # not there yet, or its file system does not answer now
+        except OSError:  # missing, or its file system does not answer now
             return
         if changed_ns != self._seen_ns:
             self.beats, self._seen_ns = self.beats + 1, changed_ns
@@ -157,9 +159,9 @@ def _looking(looks: _Looks) -> Iterator[_Looks]:
 
 
 def _wait(process: subprocess.Popen[bytes], looks: _Looks, limits: Limits) -> tuple[Verdict, float]:
-    """Return how the wait ended, and the longest time between two looks [s]."""
+    """Return how the wait ended, and the longest time between two checks [s]."""
     started = time.monotonic()
-    # This clock goes on while the machine is suspended (clock_gettime(2)).
+    # This clock continues while the machine is suspended (clock_gettime(2)).
     looked_s, longest_s = time.clock_gettime(time.CLOCK_BOOTTIME), 0.0
     silent_s, beats = 0.0, 0
     while True:
@@ -184,7 +186,7 @@ def _wait(process: subprocess.Popen[bytes], looks: _Looks, limits: Limits) -> tu
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a launcher: politely first, so that it ends its ranks."""
+    """End a launcher, first with a signal that lets it end its ranks."""
     if process.poll() is not None:
         return
     process.send_signal(signal.SIGTERM)
@@ -192,12 +194,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(timeout=GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        # Reaped here, where its exit status is noted.
+        # Reaped here, where its exit status is recorded.
         process.wait()
 
 
 def end_marked_processes(attempt: str) -> list[int]:
-    """Kill whatever still runs on this node for ``attempt``; return the process ids."""
+    """Kill all remaining processes of ``attempt`` on this node; return the process ids."""
     left = list(_marked(attempt))
     for process in left:
         logger.warning("process %d of attempt %s was still running and is killed", process.pid, attempt)
@@ -217,10 +219,10 @@ def _marked(attempt: str) -> Iterable[psutil.Process]:
 
 
 def end_orphans() -> list[int]:
-    """Kill what still runs on this node of runs whose supervisor and launcher are gone; return the process ids.
+    """Kill processes on this node whose supervisor and launcher are gone; return the process ids.
 
-    To be called while nothing is timed here. Only a run all of whose processes here were adopted by init counts: what
-    has any other parent may belong to a supervisor that lives, here or on another node that shares this one.
+    Call this only while nothing is timed here. Only runs whose processes here were all adopted by init count: any other
+    parent may belong to a live supervisor, here or on another node that shares this one.
     """
     runs: dict[str, list[psutil.Process]] = {}
     for process in psutil.process_iter():
@@ -236,7 +238,7 @@ def end_orphans() -> list[int]:
 
 
 def _attempt_of(process: psutil.Process) -> str:
-    """Return the attempt that a process of this user belongs to; blank if it belongs to none."""
+    """Return the attempt of a process of this user; blank without one."""
     try:
         return process.environ().get(ATTEMPT_VARIABLE, "") if process.uids().real == os.getuid() else ""
     except psutil.Error:
@@ -244,12 +246,12 @@ def _attempt_of(process: psutil.Process) -> str:
 
 
 def _is_adopted(process: psutil.Process) -> bool:
-    """Return whether a process, or the first of those above it in its run, lost its parent."""
+    """Return whether a process, or its topmost ancestor within the run, lost its parent."""
     try:
         attempt, parent = _attempt_of(process), process.parent()
         while parent is not None and _attempt_of(parent) == attempt:
             parent = parent.parent()
         return parent is not None and (parent.pid == 1 or parent.name() == _ADOPTER)
     except psutil.Error:
-        # It ended meanwhile: the next run will see.
+        # It ended meanwhile; the next run will check again.
         return False

@@ -1,7 +1,7 @@
-"""Measures a weak-scaling group: M instances of one plan at the same time, each watched as any other run is.
+"""Measure a weak-scaling group: M concurrent instances of one plan, each watched like any other run.
 
-The walk is that of :mod:`hpcai.measure.supervise`; here is what a group has of its own: its instances share the machine
-before any of them starts, and its record (:mod:`hpcai.measure.weak_group`) is made from theirs.
+The stages are those of :mod:`hpcai.measure.supervise`. This module adds the specifics of a group: its instances share
+the machine before any of them starts, and its record (:mod:`hpcai.measure.weak_group`) is built from theirs.
 """
 
 import os
@@ -56,9 +56,9 @@ TOO_FEW_ACCELERATORS = Message(
 def measure_weak(inputs: Inputs, folder: Path, launcher: str) -> WeakGroup:
     """Measure a weak-scaling group and publish its instances and its record in ``folder``.
 
-    An instance that fails is a result; the others go on. A whole group is only published again. One in which an
-    instance is missing or to be tried again is repeated as a whole, for its instances have to train at the same time;
-    what was measured before is kept with the attempts.
+    A failed instance is a result; the others continue. A complete group is only republished. If an instance is missing
+    or must be repeated, the whole group is repeated, because its instances must train at the same time. Previous
+    measurements are kept with the attempts.
 
     Raises
     ------
@@ -67,11 +67,11 @@ def measure_weak(inputs: Inputs, folder: Path, launcher: str) -> WeakGroup:
     RunRefusedError
         If the group was measured with other settings or data, or was taken over by another process.
     RunInterruptedError
-        If a signal ended it: nothing is published, and the attempts tell why.
+        If a signal ended it: nothing is published, and the attempts hold the reason.
     ResultsError
         If its folder cannot be written.
     LaunchError
-        If the launcher does not exist, or the instances do not find resources of their own.
+        If the launcher is missing, or the instances cannot get separate resources.
     """
     plans = _plans_of_group(inputs.plans)
     first = plans[0]
@@ -104,9 +104,9 @@ def _plans_of_group(paths: Sequence[Path]) -> list[RunPlan]:
 
 
 def _measurement(plans: Sequence[RunPlan], inputs: Inputs, folder: Path, start: Start, guard: Guard) -> Measurement:
-    """Return one measurement of all instances; where their data or resources are not there, nothing is opened."""
+    """Return one measurement of all instances; if data or resources are missing, nothing is opened."""
     first, name = plans[0], attempt_name()
-    # The attempts of a group have names with one beginning.
+    # Attempts of a group share a name prefix.
     runs = tuple(
         Run(plan, folder / f"i{plan.repetition}", f"{name}-i{plan.repetition}", share)
         for plan, share in zip(plans, share_machine(first, start.launcher), strict=True)
@@ -128,15 +128,15 @@ def sharing_of(plan: RunPlan) -> Sharing:
 
 
 def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
-    """Return what each instance of a group has for itself.
+    """Return the resources of each instance of a group.
 
-    On several nodes all are taken to be like this one: the cores and accelerators that may be used here stand for
-    theirs. Where a batch system makes a job for each instance, it chooses their cores; they stay empty.
+    With several nodes, all are assumed to equal this one: the cores and accelerators available here apply to all. If a
+    batch system runs one job per instance, it chooses the cores, and they stay empty here.
 
     Parameters
     ----------
     plan
-        Of any instance: all of a group differ in number and seed alone.
+        Plan of any instance: plans of a group differ only in number and seed.
     launcher
         How the ranks are started.
 
@@ -176,7 +176,7 @@ def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
 
 
 def _hosts(group: str, launcher: str, nodes: int) -> tuple[str, ...]:
-    """Return the names of the nodes that the group uses: this one, or the first of Slurm's job."""
+    """Return the names of the group's nodes: this one, or the first ones of Slurm's job."""
     allocation = find_allocation()
     if allocation is None and nodes == 1:
         return (this_node(),)
@@ -188,7 +188,7 @@ def _hosts(group: str, launcher: str, nodes: int) -> tuple[str, ...]:
 
 
 def _accelerators(group: str, machine: Machine, sharing: Sharing) -> list[str]:
-    """Return the accelerators that may be used on a node, as CUDA_VISIBLE_DEVICES names them."""
+    """Return the accelerators available on a node, in the notation of CUDA_VISIBLE_DEVICES."""
     if machine.device.kind == "cpu":
         return []
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -1,4 +1,4 @@
-"""Says what a weak-scaling group is, from the records of its instances: which count, and who had what."""
+"""Describe a weak-scaling group from the records of its instances: which ones count, and their resources."""
 
 import json
 from collections import defaultdict
@@ -18,14 +18,14 @@ def describe_group(folder: Path, records: Sequence[RunRecord]) -> WeakGroup:
     Parameters
     ----------
     folder
-        Of the group, with the published instances i1, i2, ...
+        Folder of the group, with the published instances i1, i2, ...
     records
-        Of the instances, by number.
+        Records of the instances, by number.
 
     Raises
     ------
     LaunchError
-        If two instances had the same core or accelerator: then they are no weak-scaling group.
+        If two instances shared a core or accelerator, which makes the group invalid.
     """
     instances = _instances(folder, records)
     if shared := shared_resources(instances):
@@ -79,7 +79,7 @@ def _instances(folder: Path, records: Sequence[RunRecord]) -> tuple[Instance, ..
 
 
 def _pruned(record: RunRecord, seeds: dict[int, int]) -> tuple[Pruned | None, str]:
-    """Say whether and why an instance does not count; ``seeds`` has those of the counted ones before it."""
+    """Return whether and why an instance does not count; ``seeds`` holds those of the counted ones before it."""
     if record.outcome not in FINISHED:
         return "failed", record.reason
     if record.outcome != "converged":
@@ -97,7 +97,7 @@ def _seed(record: RunRecord) -> int:
 
 
 def _shares(given: InstanceShare, record: RunRecord) -> tuple[NodeShare, ...]:
-    """Return what an instance had of each node: the cores as its ranks found them, otherwise as they were given."""
+    """Return an instance's share of each node: the cores that its ranks observed, otherwise those assigned."""
     cores: dict[str, set[int]] = defaultdict(set)
     for rank in record.ranks:
         cores[rank.placement.hostname].update(rank.placement.cores)
@@ -111,8 +111,8 @@ def _shares(given: InstanceShare, record: RunRecord) -> tuple[NodeShare, ...]:
 def _run_span(raw: Path, record: RunRecord) -> tuple[float | None, float | None]:
     """Return run_start and run_stop on the monotonic clock [s].
 
-    The log's start is moved to the monotonic clock by the pair of readings that all its stamps count from; the length
-    of the run was measured with the monotonic clock.
+    The pair of clock readings behind all stamps of the log maps its start to the monotonic clock; the length of the run
+    was measured with the monotonic clock.
     """
     try:
         clocks = json.loads((raw / "clocks.json").read_text())

@@ -1,4 +1,4 @@
-"""Tables of the same columns, one below the other."""
+"""Concatenate tables with the same columns."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import pandas as pd
 
 
 def join_tables(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of several tables of the same columns; an empty table gives its columns alone."""
+    """Return the rows of several tables with the same columns; an empty table contributes only its columns."""
     filled = [part for part in parts if len(part)]
     if filled:
         return pd.concat(filled, ignore_index=True)

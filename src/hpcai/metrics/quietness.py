@@ -1,4 +1,4 @@
-"""Whether a machine was quiet while something was timed: use by others, and pauses, as columns of tables."""
+"""Whether a machine was quiet during a measurement: use by others, and pauses, as columns of tables."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,15 +15,15 @@ DISTURBED, QUIET, UNKNOWN = "disturbed", "quiet", "not measured"
 
 @dataclass(frozen=True)
 class Quiet:
-    """Columns of every table of measurements.
+    """Quietness columns of every table of measurements.
 
     Attributes
     ----------
     quiet
         ``quiet``; ``disturbed``, if a share is above the limit; ``not measured``.
     others_ratio, steal_ratio
-        Shares of the cores that other processes, and a hypervisor, took of the node that was disturbed most; NaN where
-        that was not measured.
+        Shares of the cores taken by other processes, and by a hypervisor, on the most disturbed node; NaN if not
+        measured.
     """
 
     quiet: str
@@ -33,19 +33,19 @@ class Quiet:
 
 @dataclass(frozen=True)
 class RunQuiet(Quiet):
-    """Columns of the table of runs besides; NaN where nothing was measured.
+    """Additional columns of the table of runs; NaN if not measured.
 
     Attributes
     ----------
     disturbance_limit_ratio
         Above this share a run is disturbed (study key ``limits.disturbance.others_ratio``).
     probe_before_flop_per_s, probe_after_flop_per_s
-        Rate of a short matrix product of the slowest rank, before and after.
+        Rate of a short matrix product on the slowest rank, before and after the run.
     longest_gap_s
-        Longest time between two signs of life of rank 0 from run_start to run_stop.
+        Longest interval between two heartbeats of rank 0 from run_start to run_stop.
     stalls, stall_max_s, stall_beside_s
-        How many steps and evaluations stalled (:mod:`hpcai.core.stalls`), the longest of them, and the median of those
-        beside it; the times are NaN where none stalled.
+        Number of stalled steps and evaluations (:mod:`hpcai.core.stalls`), the longest of them, and the median of its
+        neighbours; the times are NaN without a stall.
     """
 
     disturbance_limit_ratio: float
@@ -58,7 +58,7 @@ class RunQuiet(Quiet):
 
 
 def judge_quiet(nodes: Iterable[Disturbance], tolerance: Tolerance) -> Quiet:
-    """Say whether the nodes of a measurement were quiet enough."""
+    """Return whether the nodes of a measurement were quiet enough."""
     nodes = tuple(nodes)
     found = worst(nodes)
     if found is None:
@@ -98,7 +98,7 @@ def quiet_columns(record: RunRecord) -> RunQuiet:
 
 
 def stall_remark(record: RunRecord) -> str:
-    """Return the remark on the times of a run with a pause; blank if there is none, or it is unknown."""
+    """Return the remark on a run whose times include a pause; blank if there is none, or it is unknown."""
     if not record.is_stalled:
         return ""
     found = quiet_columns(record)

@@ -1,4 +1,4 @@
-"""Run records to tables: one row per run or per epoch, written as CSV and Parquet with units in the column names."""
+"""Convert run records to tables: one row per run or epoch, as CSV and Parquet with units in the column names."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def read_records(paths: Iterable[str | Path]) -> list[RunRecord]:
 
 
 def run_tables(records: Sequence[str | Path]) -> dict[str, pd.DataFrame]:
-    """Return the tables that are made of records alone, by name.
+    """Return the tables that follow from records alone, by name.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def run_tables(records: Sequence[str | Path]) -> dict[str, pd.DataFrame]:
 
 
 def read_groups(paths: Iterable[str | Path]) -> dict[str, list[RunRecord]]:
-    """Read the records of the instances of weak-scaling groups, by the files ``group.json`` that lie above them.
+    """Read the records of weak-scaling instances from the files ``group.json`` above them.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def collect_verdicts(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Return what the rules say, one row per benchmark, variant, level or division, and violated rule.
+    """Return the verdicts of the rules, one row per benchmark, variant, level or division, and violated rule.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def collect_verdicts(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def write_table(frame: pd.DataFrame, csv: str | Path, parquet: str | Path) -> None:
-    """Write a table twice, each file atomically; equal frames give equal bytes.
+    """Write a table as CSV and Parquet, each file atomically; equal frames give equal bytes.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
     Raises
     ------
     TableError
-        If a table has not exactly the columns that the catalogue says; then none is written.
+        If a table's columns differ from the catalogue; then nothing is written.
     """
     complete = {name: _complete(name, frame) for name, frame in tables.items()}
     for name, frame in complete.items():
@@ -199,9 +199,9 @@ def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
 
 
 def _complete(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the columns that are declared; one without rows may lack some."""
+    """Return a table with its declared columns; a table without rows may lack some."""
     if name not in known_tables() and any(name in kind.columns for kind in PROFILES.values()):
-        return frame  # a kind of profile declares its own tables, and views have no other columns
+        return frame  # each profile declares its own tables, and views have no other columns
     found, expected = list(frame.columns), list(columns_of(name))
     if frame.empty and set(found) < set(expected):
         return frame.reindex(columns=expected)
@@ -216,7 +216,7 @@ def _complete(name: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows_as_json(files: Iterable[Path]) -> bytes:
-    """Return the rows of Parquet files as one JSON object with its digest, by file names; an empty cell is null."""
+    """Return the rows of Parquet files as one JSON object with its digest, by file name; empty cells become null."""
     tables = {file.stem: read_parquet(file) for file in files}
     rows = {name: json.loads(frame.to_json(orient="records", double_precision=15)) for name, frame in tables.items()}
     return sealed_json(rows)
@@ -227,7 +227,7 @@ def _to_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 PLACES = {"node_local": NODE_LOCAL, "shared": SHARED}
-"""Places of staged data as tables name them, by those of the record."""
+"""Names of storage locations in tables, by those in records."""
 
 
 def _run_row(record: RunRecord, path: Path) -> dict[str, Any]:
@@ -322,7 +322,7 @@ def _frame(rows: Sequence[dict[str, Any]], columns: Sequence[str], order: list[s
 
 
 def _setting(value: str | float | None) -> str | float:
-    """Return a setting as a cell: a blank one is NaN, so that columns of numbers stay numbers."""
+    """Return a setting as a cell: a blank one becomes NaN, so that numeric columns stay numeric."""
     return float("nan") if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""The tables of a study's scores, ranking, rooflines and scaling, each group from the tables before it."""
+"""The tables of a study's scores, ranking, rooflines and scaling; each group builds on the tables before it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,7 +35,7 @@ def score_tables(given: Given, records: Sequence[RunRecord], machine: Machine) -
     records
         Records of the runs.
     machine
-        Where they ran.
+        Machine of the runs.
     """
     run_scores = score_trials(given["runs"], given["work"], given["power"], machine)
     datasets, divisions = name_datasets(records), name_divisions(records)
@@ -52,9 +52,9 @@ def roofline_tables(given: Given, published: Sequence[Published], machine: Machi
         ``scores``, ``runs``, ``scales`` and the views ``communication``, ``ceilings``, ``links``, ``link_fits``,
         ``counters`` and ``work``.
     published
-        What others declared.
+        Published declarations of others.
     machine
-        Where the study ran.
+        Machine of the study.
     """
     own = roofline_ceilings(given["scores"], given["ceilings"], given["links"], given["link_fits"], machine)
     points = roofline_points(given["scores"], own, given, given["runs"], machine)
@@ -71,14 +71,14 @@ def roofline_tables(given: Given, published: Sequence[Published], machine: Machi
 
 
 def scaling_tables(given: Given, machine: Machine) -> Tables:
-    """Return what explains the scaling, laws fitted to it, and effects of variants.
+    """Return the explanation of the scaling, the laws fitted to it, and the effects of variants.
 
     Parameters
     ----------
     given
         ``runs``, ``scales``, ``run_scores``, ``scores``, ``communication``, ``links`` and ``link_fits``.
     machine
-        Where the study ran.
+        Machine of the study.
     """
     scales, scores, traffic = given["scales"], given["scores"], given["communication"]
     return {
@@ -90,14 +90,14 @@ def scaling_tables(given: Given, machine: Machine) -> Tables:
 
 
 def ranking_tables(scores: Sequence[pd.DataFrame], published: Sequence[Published]) -> Tables:
-    """Return published results, whether they are reproduced, and the ranking of all.
+    """Return published results, the check of their numbers, and the ranking of all.
 
     Parameters
     ----------
     scores
         Tables ``scores``: of the study, then of other results.
     published
-        What others declared.
+        Published declarations of others.
     """
     joined = join_tables(scores)
     declared = join_tables([joined.head(0), *map(declared_scores, published)])

@@ -1,4 +1,4 @@
-"""The summary on the first screen of the report, as one JSON-serialisable dictionary."""
+"""Summary for the first screen of the report, as one JSON-serialisable dictionary."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ TOO_FEW_AT = Message("summary.too_few_at", "too few {word}s at {scales} of {of} 
 HOLD_A_PAUSE = Message("summary.hold_a_pause", "the times of {runs} include a pause: {named}")
 ALL_VALID = Message("summary.all_valid", "the records show no deviation from the rules")
 _NAMED = 3
-"""So many runs are named in a sentence; the table has all."""
+"""Number of runs named in a sentence; the table lists all."""
 
 
 def summarise_study(
@@ -35,15 +35,15 @@ def summarise_study(
     runs, scales
         The tables of runs and of scales.
     records
-        The records that the tables were made from: titles, machine facts and versions are in no table.
+        The records behind the tables, for titles, machine facts and versions, which no table contains.
     title
-        Title of the study; its name where there is none.
+        Title of the study; defaults to its name.
 
     Returns
     -------
     dict
-        Strings, integers, floats, booleans, None ("not measured"), lists and dictionaries only. Texts are as they
-        stand in the settings and records: whoever puts them into a page has to escape them.
+        Strings, integers, floats, booleans, None ("not measured"), lists and dictionaries only. Texts are copied from
+        settings and records, so a page must escape them.
     """
     dates = sorted(record.started_utc for record in records)
     facts = _collect(record.provenance.machine_facts for record in records)
@@ -73,7 +73,7 @@ def summarise_study(
 
 
 def _result(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """One row of the table of scales with Python's own types; NaN becomes None."""
+    """Return one row of the table of scales with Python's own types; NaN becomes None."""
     result: dict[str, Any] = {}
     for key, value in row.items():
         if isinstance(value, str):
@@ -97,7 +97,7 @@ def _machine(records: Sequence[RunRecord], facts: list[dict[str, str]]) -> dict[
 
 
 def _benchmarks(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
-    """One entry for each benchmark: what was trained, on which data, to which target."""
+    """Return one entry per benchmark: the workload, its data and its target."""
     found: dict[str, dict[str, Any]] = {}
     for record in records:
         benchmark = record.plan.benchmark
@@ -126,7 +126,7 @@ def _benchmarks(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
 
 
 def _failures(runs: pd.DataFrame, records: Sequence[RunRecord]) -> list[dict[str, Any]]:
-    """Every run that did not converge, and every run that needed more than one attempt."""
+    """Return every run that did not converge, and every run that needed more than one attempt."""
     by_id = {record.run_id: record for record in records}
     failures = []
     for row in runs.itertuples():
@@ -146,7 +146,7 @@ def _failures(runs: pd.DataFrame, records: Sequence[RunRecord]) -> list[dict[str
 
 
 def _rules(records: Sequence[RunRecord]) -> dict[str, Any]:
-    """Which rules the runs were made by: the rule set and the clock are those of MLPerf HPC's benchmarks."""
+    """Return the rules of the runs: rule set and clock are those of MLPerf HPC's benchmarks."""
     staged = [record.plan for record in records if record.plan.benchmark.suite == "mlperf_hpc"]
     return {
         "suites": [rules_of(suite).title for suite in sorted({record.plan.benchmark.suite for record in records})],
@@ -156,7 +156,7 @@ def _rules(records: Sequence[RunRecord]) -> dict[str, Any]:
 
 
 def _verdicts(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry for each benchmark: its suite, and what keeps its results from being valid ones."""
+    """Return one entry per benchmark: its suite, and what makes its results invalid."""
     verdicts = []
     for benchmark, group in runs.groupby("benchmark"):
         suite = group["suite"].iloc[0]
@@ -175,7 +175,7 @@ def _verdicts(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _about_numbers(results: Sequence[Mapping[str, Any]], word: str) -> list[str]:
-    """Reasons that follow from how many runs there are, and how many of them failed."""
+    """Return objections that follow from the number of runs and of failures."""
     lost = [result for result in results if result["no_result"]]
     few = [result for result in results if result["n_counted"] < result["runs_by_rule"]]
     sentences = {NO_RESULT_AT: lost, TOO_FEW_AT: few}
@@ -183,7 +183,7 @@ def _about_numbers(results: Sequence[Mapping[str, Any]], word: str) -> list[str]
 
 
 def _verdict(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]], verdicts: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence on the whole study: how many runs converged, and what the rules of each suite say."""
+    """Return one sentence on the whole study: converged runs, and the conclusion for each suite."""
     if runs.empty:
         return NOTHING
     n_ok = int((runs["outcome"] == "converged").sum())
@@ -193,7 +193,7 @@ def _verdict(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]], verdicts:
 
 
 def _stalled(runs: pd.DataFrame) -> str:
-    """Name the runs whose times hold a pause: they count, but a reader has to know."""
+    """Name the runs whose times include a pause: they count, but readers must know."""
     stalled = runs[runs["stalls"] > 0].sort_values("stall_max_s", ascending=False)
     if stalled.empty:
         return ""
@@ -204,7 +204,7 @@ def _stalled(runs: pd.DataFrame) -> str:
 
 
 def _notice(verdicts: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence that stands with every figure and table: which benchmarks are no valid results of their suite."""
+    """Return one sentence for every figure and table: which benchmarks are no valid results of their suite."""
     suites = dict.fromkeys(verdict["suite"] for verdict in verdicts)
     sentences = []
     for suite in suites:
@@ -215,7 +215,7 @@ def _notice(verdicts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _collect(dictionaries: Iterable[Mapping[str, object]]) -> list[dict[str, str]]:
-    """Join what the runs say of themselves: all different values of each key, in the order of their keys."""
+    """Join the runs' own descriptions: all distinct values of each key, in the order of keys."""
     found: dict[str, dict[str, None]] = {}
     for dictionary in dictionaries:
         for key, value in dictionary.items():
@@ -224,5 +224,5 @@ def _collect(dictionaries: Iterable[Mapping[str, object]]) -> list[dict[str, str
 
 
 def _only(values: pd.Series | None) -> str:
-    """Return the one value of a column, or all of them."""
+    """Return the single value of a column, or all of its values."""
     return ", ".join(dict.fromkeys(str(value) for value in values)) if values is not None else ""

@@ -1,1 +1,1 @@
-"""MLPerf HPC: published rounds and own runs, the verdict of the rules, their analysis, and submissions."""
+"""MLPerf HPC: published rounds and own runs, compliance with the rules, analysis, and submissions."""

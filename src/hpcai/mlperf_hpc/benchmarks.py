@@ -1,4 +1,4 @@
-"""The benchmarks of MLPerf HPC that we have, by their names in logs and rounds."""
+"""The MLPerf HPC benchmarks that we implement, by their names in logs and rounds."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,20 +10,20 @@ from hpcai.workloads.registry import WORKLOADS, load_part
 OWN: Mapping[str, MlperfFacts] = MappingProxyType(
     {name: load_part("hpcai.workloads.*.mlperf", name) for name, declared in WORKLOADS.items() if declared.mlperf}
 )
-"""By workload."""
+"""Keyed by workload."""
 BENCHMARKS: Mapping[str, MlperfFacts] = MappingProxyType({facts.name: facts for facts in OWN.values()})
-"""By the benchmark's name in logs, which is that of its folder in rounds; OpenFold is not among them."""
+"""Keyed by the benchmark's name in logs, which is also its folder in rounds; OpenFold is not included."""
 WORKLOAD_OF: Mapping[str, str] = MappingProxyType({facts.name: name for name, facts in OWN.items()})
-"""Workload by the benchmark's name in logs."""
+"""Workload, keyed by the benchmark's name in logs."""
 
 
 def name_of(workload: str) -> str:
-    """Return the name of a workload's benchmark in logs.
+    """Return the name in logs of a workload's benchmark.
 
     Raises
     ------
     ConfigError
-        If MLPerf HPC does not have it.
+        If MLPerf HPC does not include it.
     """
     if workload not in OWN:
         raise ConfigError(

@@ -1,1 +1,1 @@
-"""One file per tool: from a raw artefact to a tidy table with units; what cannot be read is said, never guessed."""
+"""One file per tool: turn a raw artefact into a tidy table with units; report what cannot be read, never guess."""

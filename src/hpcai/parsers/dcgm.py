@@ -12,7 +12,7 @@ from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 NO_NUMBERS = Message("dcgm.no_numbers", "values that are not numbers")
-COUNTED = Message("dcgm.counted", ": times are counts of {interval_s:g} s as asked for")
+COUNTED = Message("dcgm.counted", ": times are counts of {interval_s:g} s as requested")
 
 TOOL = "output of dcgmi dmon"
 ADVICE = "run `dcgmi dmon -e 155,156 -d 100`: power [W] and energy [mJ]"
@@ -21,7 +21,7 @@ POWER, ENERGY = "POWER", "TOTEC"
 """Short names of fields 155 and 156 in the header."""
 UNITS = {POWER: "W", ENERGY: "mJ"}
 UNIT_ROW = re.compile(r"\s*ID\s+(\S.*)", re.IGNORECASE)
-"""The second line of the header; fields without a unit leave a blank there."""
+"""Second header line; fields without a unit are blank there."""
 
 
 def read_dcgm_dmon(path: Path, interval_s: float | None = None) -> Reading:
@@ -30,15 +30,15 @@ def read_dcgm_dmon(path: Path, interval_s: float | None = None) -> Reading:
     Parameters
     ----------
     path
-        The command's standard output; its two header lines come again every screen.
+        The command's standard output; its two header lines are repeated on every screen.
     interval_s
-        Time between updates as asked for with ``-d`` [s]; without it the samples have no times, so that only the
-        energy counter gives an energy.
+        Update interval requested with ``-d`` [s]. Without it the samples have no times, and only the energy counter
+        gives an energy.
 
     Returns
     -------
     Reading
-        The common columns of power; ``energy_j`` counts since the driver was loaded.
+        The common power columns; ``energy_j`` counts since the driver was loaded.
 
     Raises
     ------

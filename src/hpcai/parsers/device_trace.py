@@ -1,4 +1,4 @@
-"""The kernels of an accelerator in the trace of TensorFlow's or JAX's profiler (an XSpace protocol buffer)."""
+"""Accelerator kernels in the trace of TensorFlow's or JAX's profiler (an XSpace protocol buffer)."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from hpcai.parsers.tensorflow_profile import PS, read_space
 TOOL = "device trace"
 DEVICE = re.compile(r"^/device:(?:GPU|TPU):\d+")
 STREAM = re.compile(r"^Stream #")
-"""Lines of what a stream did; the lines that the profiler derives from them (steps, modules) repeat it."""
+"""Lines of stream activity; lines that the profiler derives from them (steps, modules) repeat it."""
 COPY = re.compile(r"^\[?(?:CUDA )?mem(?:cpy|set)", re.IGNORECASE)
 
 
@@ -22,7 +22,7 @@ def read_device_trace(path: Path) -> Reading:
     Raises
     ------
     ParseError
-        If the file is no such trace, is cut, or no accelerator is in it.
+        If the file is not such a trace, is truncated, or contains no accelerator.
     """
     space = read_space(path)
     rows = [row for plane in space.planes if DEVICE.match(plane.name) for row in _rows(plane)]

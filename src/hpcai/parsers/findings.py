@@ -1,4 +1,4 @@
-"""What a reader collects line by line: whole records, why others are left out, and facts about the artefact."""
+"""What a reader collects line by line: whole records, reasons for omitted ones, and facts about the artefact."""
 
 import math
 import re
@@ -15,10 +15,10 @@ from hpcai.parsers.identify import looks_like
 from hpcai.parsers.reading import Fact, Reading, nothing_read
 from hpcai.parsers.text import read_lines
 
-LEFT_OUT = Message("findings.left_out", "line {line}: {why}, left out")
+LEFT_OUT = Message("findings.left_out", "line {line}: {why}, skipped")
 
 MOST_REASONS = 20
-"""Sentences of one kind in a report; further ones are counted only."""
+"""Maximum number of sentences of one kind in a report; further ones are only counted."""
 NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?"
 _NUMBER = re.compile(NUMBER, re.ASCII)
 _LABEL = re.compile(r"^\s*(?:\d+:|\[\d+(?:,\d+)?\](?:<std(?:out|err)>)?:) ?")
@@ -26,20 +26,20 @@ _LABEL = re.compile(r"^\s*(?:\d+:|\[\d+(?:,\d+)?\](?:<std(?:out|err)>)?:) ?")
 
 @dataclass
 class Findings:
-    """Records found in one artefact, and what is wrong with it.
+    """Records found in one artefact, and its defects.
 
     Attributes
     ----------
     path, tool
-        The artefact, and what is expected to have written it.
+        The artefact, and the tool expected to have written it.
     records
-        Whole records: column to value.
+        Whole records, as column to value.
     left_out
-        One sentence for each record that is damaged, cut or contradicts itself.
+        One sentence for each record that is damaged, truncated or self-contradictory.
     notes
-        Further sentences: what is missing or doubtful without being a record.
+        Other sentences: missing or doubtful things that are not records.
     facts
-        What the artefact says about itself.
+        Properties that the artefact states about itself.
     """
 
     path: Path
@@ -50,16 +50,16 @@ class Findings:
     facts: dict[str, Fact] = field(default_factory=dict)
 
     def leave_out(self, line: int, why: str) -> None:
-        """Count one record that is seen and not believed."""
+        """Count one record that was seen but is not trusted."""
         self.left_out.append(LEFT_OUT(line=line, why=why))
 
     def note(self, why: str) -> None:
-        """Keep a sentence about the artefact."""
+        """Add a sentence about the artefact."""
         if why not in self.notes:
             self.notes.append(why)
 
     def keep(self, good: Sequence[bool], why: str) -> None:
-        """Keep the records that are marked good; every record has its line number under ``line``."""
+        """Keep the records marked good; each record has its line number under ``line``."""
         for record, is_good in zip(self.records, good, strict=True):
             if not is_good:
                 self.leave_out(record["line"], why)
@@ -71,7 +71,7 @@ class Findings:
         Raises
         ------
         ParseError
-            If there is no record: with ``advice``, and with what the file looks like.
+            If there is no record: with ``advice`` and a description of the file.
         """
         if not self.records:
             raise nothing_read(self.path, self.tool, self._instead(), advice)
@@ -98,7 +98,7 @@ def _shorten(sentences: list[str]) -> list[str]:
 def read_whole_lines(path: Path, tool: str) -> tuple[list[str], str]:
     """Return the lines that have a line end, and the last one if it has none ("" otherwise).
 
-    A number at the end of a line that was cut may be shortened: a line without its end holds no record.
+    A truncated line may end in a shortened number, so a line without a line end holds no record.
     """
     lines = read_lines(path, tool)
     if _ends_with_line_end(path) or not lines:
@@ -116,7 +116,7 @@ def without_label(line: str) -> str:
 
 
 def to_number(text: str) -> float:
-    """Return a decimal number; NaN for all else (Python's own conversion also takes 1_000, nan and foreign digits)."""
+    """Return a decimal number, NaN for all else (Python's own conversion accepts 1_000, nan and foreign digits)."""
     if not _NUMBER.fullmatch(text.strip()):
         return math.nan
     value = float(text)
@@ -124,20 +124,20 @@ def to_number(text: str) -> float:
 
 
 def to_count(text: str) -> int | None:
-    """Return a whole number that is not negative; None for all else."""
+    """Return a non-negative integer, None for all else."""
     digits = text.strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 20 else None
 
 
 def half_unit(text: str) -> float:
-    """Return half a unit of the last digit printed: by so much the true value may differ."""
+    """Return half a unit of the last printed digit: the largest rounding error."""
     digits, _, exponent = text.strip().lower().partition("e")
     decimals = len(digits.partition(".")[2])
     return 0.5 * 10.0 ** (int(exponent or 0) - decimals)
 
 
 def in_order(values: Sequence[float], *, strictly: bool = False) -> list[bool]:
-    """Mark a longest subsequence that does not decrease (or strictly increases): the others are what damage changed.
+    """Mark a longest non-decreasing (or strictly increasing) subsequence; the other values were damaged.
 
     Patience sorting; O(n log n).
     """

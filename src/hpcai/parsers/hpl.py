@@ -30,7 +30,7 @@ ROW = re.compile(
 )
 RESIDUAL = re.compile(rf"\|\|Ax-b\|\|_oo\s*/\s*\(.*=\s*({NUMBER}|[-+]?nan|[-+]?inf)\s*\.{{6}}\s*(PASSED|FAILED)\s*")
 ALLOWANCE = 0.001
-"""Slack of the rate beside the digits of time and rate: the time is rounded before it is printed."""
+"""Slack of the rate beyond the printed digits of time and rate: the time is rounded before it is printed."""
 
 
 def operations(order: int) -> float:
@@ -41,16 +41,16 @@ def operations(order: int) -> float:
 def read_hpl(path: Path) -> Reading:
     """Read the results of HPL, one row per test.
 
-    ``verdict`` is ``passed``, ``failed`` or ``unchecked`` by the residual lines that follow the row itself; only
-    passed rows are scores. The printed rate is kept, never recomputed; a row whose rate is not
-    (2/3 N^3 + 3/2 N^2) / time within the digits printed (0.3 % and better from 1.7 s on), whose parameters are not
-    among those announced, or whose verdict contradicts residual and threshold is left out. Progress lines (Prog=,
-    Column=) are no results. Facts: ``finished`` (tests by the closing summary), ``threshold``.
+    ``verdict`` is ``passed``, ``failed`` or ``unchecked``, taken from the residual lines after the row; only passed
+    rows are scores. The printed rate is kept, never recomputed. A row is omitted if its rate is not
+    (2/3 N^3 + 3/2 N^2) / time within the printed digits (0.3 % and better from 1.7 s on), if its parameters were not
+    announced, or if its verdict contradicts residual and threshold. Progress lines (Prog=, Column=) are not results.
+    Facts: ``finished`` (number of tests in the closing summary), ``threshold``.
 
     Raises
     ------
     ParseError
-        If no test was finished, or if the output is of HPL-MxP.
+        If no test finished, or if the output is from HPL-MxP.
     """
     findings = Findings(path, TOOL)
     lines, _ = read_whole_lines(path, TOOL)
@@ -79,7 +79,7 @@ def read_hpl(path: Path) -> Reading:
 
 
 def _read_parameters(lines: list[str]) -> dict[str, set[int]]:
-    """Return the announced values of N, NB, P and Q; long lists go on in the next lines."""
+    """Return the announced values of N, NB, P and Q; long lists continue on the next lines."""
     found: dict[str, set[int]] = {}
     name = ""
     for line in lines:
@@ -130,7 +130,7 @@ def _add(findings: Findings, number: int, match: re.Match[str] | None, parameter
 
 
 def _fits(order: int, time: str, rate: str) -> bool:
-    """Return whether rate x time can be the operations; a time of 0.00 only bounds the rate from below."""
+    """Return whether rate x time matches the operation count; a time of 0.00 only bounds the rate from below."""
     most = (float(time) + half_unit(time)) * (float(rate) + half_unit(rate)) * 1e9
     least = (float(time) - half_unit(time)) * (float(rate) - half_unit(rate)) * 1e9
     return least * (1 - ALLOWANCE) <= operations(order) <= most * (1 + ALLOWANCE)
@@ -161,7 +161,7 @@ def _judge(findings: Findings, threshold: float) -> None:
 
 
 def _contradicts(passed: bool, residual: float, threshold: float) -> bool:
-    """Compare with the threshold, which is printed with one decimal."""
+    """Compare with the threshold, which is printed to one decimal."""
     if math.isnan(threshold):
         return False
     if math.isnan(residual):

@@ -1,4 +1,4 @@
-"""Results of HPL-MxP (HPL-AI) as NVIDIA's benchmark prints them."""
+"""Results of HPL-MxP (HPL-AI) in the layout of NVIDIA's benchmark."""
 
 import math
 import re
@@ -32,14 +32,14 @@ ALLOWANCE = 0.003
 def read_hpl_mxp(path: Path) -> Reading:
     """Read the results of HPL-MxP, one row per test loop.
 
-    The rate to report is (2/3 N^3 + 3/2 N^2) over the time of factorisation and refinement, whatever the precision of
-    the work that was really done; the rate of the factorisation alone is not a score. A row is left out if rate, time
-    and rate per process contradict each other. Progress lines (TF=) are no results.
+    The score is (2/3 N^3 + 3/2 N^2) over the time of factorisation and refinement, whatever precision did the work; the
+    rate of the factorisation alone is not a score. A row is omitted if rate, time and rate per process contradict each
+    other. Progress lines (TF=) are not results.
 
     Raises
     ------
     ParseError
-        If no test loop was finished.
+        If no test loop finished.
     """
     findings = Findings(path, TOOL)
     lines, _ = read_whole_lines(path, TOOL)
@@ -60,7 +60,7 @@ def read_hpl_mxp(path: Path) -> Reading:
 
 
 def _read_parameters(lines: list[str]) -> dict[str, set[int]]:
-    """Return the announced values of order, block and process grid."""
+    """Return the announced values of order, block size and process grid."""
     found: dict[str, set[int]] = {}
     for line in lines:
         if match := re.fullmatch(r"\s*(n|nb|nprow|npcol)\s+=\s+(\d{1,12})\s*", line):

@@ -1,4 +1,4 @@
-"""What an unknown file looks like, for error messages; the first pattern that fits wins."""
+"""Guess what an unknown file is, for error messages; the first matching pattern wins."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ BINARY: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG", "a PNG image"),
     (b"NVR\x00", "an Nsight Compute report (.ncu-rep): write it out with `ncu --import FILE --csv`"),
 )
-"""First bytes of binary formats."""
+"""Magic bytes of binary formats."""
 
 TEXT: tuple[tuple[str, str], ...] = (
     (r'\A\s*+\[?\s*+\{[^{}]*"ph"\s*:', "a Chrome trace (Horovod timeline)"),
@@ -50,12 +50,12 @@ TEXT: tuple[tuple[str, str], ...] = (
     (r"\A\s*<\?xml", "an XML document"),
     (r"\A\s*[\[{]", "a JSON document"),
 )
-"""Patterns of text formats, matched line by line in the first 64 KiB; none may try a run of blanks from each."""
+"""Patterns of text formats, matched line by line in the first 64 KiB; avoid backtracking over runs of blanks."""
 
 
 def looks_like(path: Path) -> str:
-    """Return what a file looks like, in words that complete "found ..."."""
-    if path.exists() and not path.is_file():  # a FIFO would block, a device never end
+    """Return what a file looks like, as the end of "found ..."."""
+    if path.exists() and not path.is_file():  # a FIFO would block, a device may never end
         return "a folder" if path.is_dir() else "no regular file"
     try:
         with path.open("rb") as stream:
@@ -68,7 +68,7 @@ def looks_like(path: Path) -> str:
 
 
 def describe(head: bytes) -> str:
-    """Return what the first bytes of a file look like, in words that complete "found ..."."""
+    """Return what the first bytes of a file look like, as the end of "found ..."."""
     if not head:
         return "an empty file"
     for start, words in BINARY:
@@ -86,6 +86,6 @@ def describe(head: bytes) -> str:
 
 
 def is_text(path: Path) -> bool:
-    """Return whether the beginning of a file has no control characters but those of text and terminals."""
+    """Return whether the start of a file has no control characters except those of text and terminals."""
     with path.open("rb") as stream:
         return not re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", stream.read(HEAD_BYTES))

@@ -1,4 +1,4 @@
-"""JSON as others wrote it: what Python's reader admits although no file can hold it afterwards."""
+"""Repair foreign JSON: Python's reader accepts surrogates that no file can store afterwards."""
 
 import re
 
@@ -6,13 +6,13 @@ _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-"""Each escape as a whole, so that the backslash of ``\\\\ud800`` is not taken for the beginning of one."""
+"""Matches each escape as a whole, so that the backslash of ``\\\\ud800`` does not start a new one."""
 
 
 def replace_surrogates(text: str) -> tuple[str, int]:
-    r"""Return JSON with ``\ufffd`` in place of surrogates that stand alone, and how many there were.
+    r"""Return JSON with ``\ufffd`` in place of lone surrogates, and their number.
 
-    Python reads such an escape as half a character, which can be neither printed nor written as UTF-8.
+    Python reads such an escape as half a character, which can neither be printed nor encoded as UTF-8.
     """
     count = 0
 

@@ -32,7 +32,7 @@ UNITS = (
     (r"s", "s"), (r"J", "J"), (r"W", "W"), (r"V", "V"), (r"C", "C"), (r"Cyc|[Cc]ycles?", "cycle"),
     (r"FLOPS?/Byte", "FLOP/byte"),
 )  # fmt: skip
-"""Units inside metric names and their SI text; a row with another one is left out: it may be one that was damaged."""
+"""Units inside metric names and their SI text; a row with another unit is omitted: its unit may be damaged."""
 
 
 @dataclass
@@ -54,9 +54,9 @@ class _Table:
 def read_likwid(path: Path) -> Reading:
     """Read raw events and derived metrics per hardware thread.
 
-    Values have SI units (``unit``; "" for a count or a plain ratio). Rows whose sum, minimum or maximum in the STAT
-    table differs are left out; a table that is shorter than it says, or that must follow and does not (STAT for several
-    threads, metrics for a performance group), is a reason.
+    Values have SI units (``unit``; "" for a count or a plain ratio). Rows whose sum, minimum or maximum differs from
+    the STAT table are omitted. A reason reports a table shorter than announced, and a required table that is missing
+    (STAT for several threads, metrics for a performance group).
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _add(findings: Findings, table: _Table, statistics: _Table | None) -> None:
 
 
 def _value(text: str) -> float | None:
-    """Return a cell: NaN where LIKWID prints that there is no value, None if it is damaged."""
+    """Return a cell: NaN where LIKWID prints "no value", None if it is damaged."""
     if text.strip().lower() in ("nan", "-nan", "inf", "-inf", "-"):
         return math.nan
     value = to_number(text)
@@ -155,20 +155,20 @@ def _value(text: str) -> float | None:
 
 
 def _agrees(values: list[float], printed: dict[str, str]) -> bool:
-    """Compare with sum, minimum and maximum, which are printed with 4 decimals or 7 digits."""
+    """Compare with sum, minimum and maximum, which are printed to 4 decimals or 7 digits."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return True
     for name, value in (("Sum", sum(known)), ("Min", min(known)), ("Max", max(known))):
         other = to_number(printed.get(name, ""))
-        # LIKWID begins its maximum at 0, so that it does not show negative values.
+        # LIKWID starts its maximum at 0, so the maximum hides negative values.
         if not math.isnan(other) and abs(other - value) > 1e-6 * abs(value) + 1e-4 and value >= 0:
             return False
     return True
 
 
 def _unit(title: str) -> tuple[str, str, float] | None:
-    """Return name, SI unit and factor of a metric such as ``Memory bandwidth [MBytes/s]``; None if it is not known."""
+    """Return name, SI unit and factor of a metric such as ``Memory bandwidth [MBytes/s]``; None for an unknown unit."""
     match = UNIT.fullmatch(title)
     if not match:
         return None if re.search(r"[\[\]]", title) else (title, "", 1.0)

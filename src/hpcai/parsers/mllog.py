@@ -1,4 +1,4 @@
-"""MLPerf logs: the lines of one log as events, read as the package ``mlperf_logging`` reads them, but faster."""
+"""Parse an MLPerf log into events, with the results of the package ``mlperf_logging`` but faster."""
 
 import json
 from collections import defaultdict
@@ -23,17 +23,17 @@ class MllogEvent(NamedTuple):
     Attributes
     ----------
     line
-        Line of the file, from 1.
+        Line number in the file, from 1.
     number
-        Number of the line among those with the token, from 0: the package's own count.
+        Index among the lines with the token, from 0: the package's own count.
     words
-        The line behind the token.
+        The line after the token.
     time_ms
         Milliseconds since the Unix epoch.
     event_type
-        As logged; blank if missing. It is not reliable (mlperf_logs.md 2).
+        As logged; blank if missing. Not reliable (mlperf_logs.md 2).
     key, value, metadata
-        As logged. Nothing says that the key is a text or the metadata a dictionary.
+        As logged; the key need not be text, nor the metadata a dictionary.
     """
 
     line: int
@@ -52,15 +52,15 @@ class MllogEvent(NamedTuple):
 
     @property
     def details(self) -> dict[str, Any]:
-        """The metadata, empty where they are no dictionary."""
+        """The metadata; empty if they are not a dictionary."""
         return self.metadata if isinstance(self.metadata, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenLine:
-    """A line with the token that holds no event.
+    """A line with the token but without an event.
 
-    ``kind`` is "unreadable" where the package lists a parsing error, and "fields" where it stops with an exception.
+    ``kind`` is "unreadable" where the package lists a parsing error, and "fields" where it raises an exception.
     """
 
     line: int
@@ -71,10 +71,10 @@ class BrokenLine:
 
 @dataclass(frozen=True)
 class Mllog:
-    """One log: its events in the order of its lines, its broken lines, and the number of all its lines.
+    """One log: its events and broken lines in order, and its total number of lines.
 
-    ``crowded`` are lines with more than one token: the last event counts, as for the package; the others are lost.
-    ``replaced`` are lines with escapes that stand for no character; U+FFFD is read in their place.
+    ``crowded``: lines with more than one token. As in the package, the last event counts and the others are lost.
+    ``replaced``: lines with escapes that denote no character; they are read as U+FFFD.
     """
 
     source: str
@@ -87,7 +87,7 @@ class Mllog:
 
     @cached_property
     def by_key(self) -> dict[str, list[MllogEvent]]:
-        """The events of each key that is a text, in the order of the lines."""
+        """The events of each text key, in line order."""
         found: defaultdict[str, list[MllogEvent]] = defaultdict(list)
         for event in self.events:
             if isinstance(event.key, str):
@@ -101,7 +101,7 @@ def parse_mllog(content: bytes, source: str) -> Mllog:
     Parameters
     ----------
     content
-        Bytes of the file; Latin-1, as the package reads them. Other output between and before events is left out.
+        Bytes of the file, read as Latin-1 like the package does. Other output between events is ignored.
     source
         Name of the file, for messages.
     """
@@ -116,7 +116,7 @@ def parse_mllog(content: bytes, source: str) -> Mllog:
     replaced: list[int] = []
     for place, piece in enumerate(pieces, start=1):
         end = piece.find("\n")
-        if end < 0 and place < len(pieces):  # the next token stands in the same line
+        if end < 0 and place < len(pieces):  # the next token is on the same line
             crowded[line] = None
             continue
         words = (piece if end < 0 else piece[:end]).rstrip()
@@ -162,7 +162,7 @@ def _parse_line(words: str, line: int, number: int, replaced: list[int]) -> Mllo
     except (ValueError, RecursionError) as error:
         return BrokenLine(line, text, str(error), "unreadable")
     if not isinstance(fields, dict):
-        # The package's reader takes null for a line that it does not know, and stops at everything else.
+        # The package's reader treats null as an unknown line, and fails on everything else.
         kind: Literal["unreadable", "fields"] = "unreadable" if fields is None else "fields"
         return BrokenLine(line, text, f"found a {type(fields).__name__}, expected an object", kind)
     missing = [name for name in _NEEDED if name not in fields]

@@ -14,18 +14,18 @@ COLUMNS = ("line", "time_s", "event_type", "key", "value", "text", "epoch_num", 
 
 
 def read_mllog_events(path: Path) -> Reading:
-    """Read the events of an MLPerf log, in the order of its lines.
+    """Read the events of an MLPerf log in line order.
 
     Parameters
     ----------
     path
-        A log with lines of ``:::MLLOG``; other output between them is left out.
+        A log with ``:::MLLOG`` lines; other output between them is ignored.
 
     Returns
     -------
     Reading
-        Per event its line, ``time_s`` since the Unix epoch, key, ``value`` where it is a number, ``text`` where it is
-        something else (as JSON, unless it is a text), and epoch_num, step_num and status of its metadata.
+        Per event: line, ``time_s`` since the Unix epoch, key, ``value`` if numeric, otherwise ``text`` (JSON unless it
+        is a string), and epoch_num, step_num and status from its metadata.
 
     Raises
     ------

@@ -36,22 +36,22 @@ WIDTHS = {
     "bfloat16": 2, "float": 4, "float32": 4, "int32": 4, "uint32": 4, "int": 4, "double": 8, "float64": 8, "int64": 8,
     "uint64": 8,
 }  # fmt: skip
-"""Bytes of an element."""
+"""Size of an element [byte]."""
 CELLS = r"\d{1,18}(?:\.\d{1,9})?(?:e[+-]?\d{1,2})?"
 LARGE = 1.0
-"""From 1 GB/s on a printed bandwidth has the three digits that tell factors apart."""
+"""From 1 GB/s on, printed bandwidths have the three digits needed to distinguish the factors."""
 
 
 def read_nccl_tests(path: Path) -> Reading:
     """Read one table of nccl-tests: two rows per size, out of place and in place.
 
-    Times are in us, bandwidths in 1e9 byte/s. Rows are left out unless size = count x element, algorithm bandwidth =
-    size / time and bus bandwidth = algorithm bandwidth x factor, each within the digits printed; so collectives that
-    count other bytes than their size (hypercube, alltoallv) are not read.
+    Times are in us, bandwidths in 1e9 byte/s. Rows are omitted unless size = count x element, algorithm bandwidth =
+    size / time and bus bandwidth = algorithm bandwidth x factor, each within the printed digits. Collectives that count
+    other bytes than their size (hypercube, alltoallv) are therefore not read.
 
-    Rows with wrong elements have ``is_valid`` False and no bandwidth; so have all rows if the closing summary says
-    that values were out of bounds, because it counts failures that no row shows. ``wrong`` is NaN if nothing was
-    checked. Facts: ``ranks``, ``factor`` (bus over algorithm bandwidth), ``average_bus_bandwidth_bytes_per_s``.
+    Rows with wrong elements have ``is_valid`` False and no bandwidth. If the closing summary reports values out of
+    bounds, this holds for all rows, because the summary counts failures that no row shows. ``wrong`` is NaN if nothing
+    was checked. Facts: ``ranks``, ``factor`` (bus over algorithm bandwidth), ``average_bus_bandwidth_bytes_per_s``.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def _add(findings: Findings, number: int, line: str, columns: list[str]) -> None
     measured = len([name for name in columns[times[0] :] if name != "timestamp"]) if times else 0
     head, cells = fields[: len(fields) - measured], fields[len(fields) - measured :]
     named = columns[: times[0]] if times else []
-    # The operation is blank for collectives that do not reduce (older alltoall), the root is an older lack.
+    # The operation is blank for collectives that do not reduce (older alltoall); older versions lack the root.
     if len(times) != 2 or len(head) not in (len(named), len(named) - 1):
         findings.leave_out(number, f"{len(fields)} fields do not fit the header")
         return
@@ -117,7 +117,7 @@ def _row(shared: dict[str, Any], place: str, cells: list[str]) -> dict[str, Any]
 
 
 def _fits(row: dict[str, Any]) -> bool:
-    """Return whether size / time is the bandwidth, within the digits printed."""
+    """Return whether size / time equals the bandwidth within the printed digits."""
     time, bandwidth, _, _ = row["cells"]
     most = (float(time) + half_unit(time)) * (float(bandwidth) + half_unit(bandwidth)) * 1e3
     least = (float(time) - half_unit(time)) * (float(bandwidth) - half_unit(bandwidth)) * 1e3
@@ -136,7 +136,7 @@ def _find_ranks(findings: Findings, lines: list[str]) -> None:
 
 
 def _check_sizes(findings: Findings) -> None:
-    """Size is count x element, for collectives that gather times the number of ranks; sizes do not decrease."""
+    """Check size = count x element (times the number of ranks for gathering collectives) and increasing sizes."""
     elements = [row["count"] * WIDTHS.get(row["datatype"], 0) for row in findings.records]
     parts = [row["bytes"] / size if size else math.nan for row, size in zip(findings.records, elements, strict=True)]
     known = [part for part in parts if math.isfinite(part)]

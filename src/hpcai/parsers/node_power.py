@@ -1,4 +1,4 @@
-"""Power of whole nodes, as management controllers are polled: ``timestamp,n1_watts,n2_watts,total_watts``."""
+"""Node power polled from management controllers: ``timestamp,n1_watts,n2_watts,total_watts``."""
 
 import re
 from datetime import datetime
@@ -17,14 +17,14 @@ POWER = re.compile(r"(\w+?)_(?:watts|w)")
 def read_node_power(path: Path) -> Reading:
     """Read power samples of nodes: one row per time and node.
 
-    A line whose total is not the sum of the printed numbers is left out. Where there is only a total, the device is
+    A line whose total differs from the sum of its values is omitted. If there is only a total, the device is
     ``total``.
     ``time_s`` counts from the first sample (fact ``start``, as printed).
 
     Raises
     ------
     ParseError
-        If there is no table with a time stamp and power.
+        If there is no table with time stamps and power.
     """
     findings = Findings(path, TOOL)
     lines, torn = read_whole_lines(path, TOOL)

@@ -23,9 +23,9 @@ ONE_MOMENT = Message("nvidia_smi.one_moment", "no time stamps: power at a single
 TOOL = "a query of nvidia-smi"
 ADVICE = "run `nvidia-smi --query-gpu=timestamp,index,uuid,power.draw --format=csv -lms 100`, with its header"
 POWER = ("power.draw", "power.draw.average", "power.draw.instant")
-"""Columns in order of preference: the first is what the device documents as its power."""
+"""Columns in order of preference: the first is the device's documented power."""
 WATTS = re.compile(r"[a-z._]+( \[W\])?")
-"""A name of a column of power, with or without its unit."""
+"""A power column's name, with or without unit."""
 DEVICE = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "serial", "gpu_serial")
 UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:/\d+/\d+)?")
 ABSENT = re.compile(r"\[?(?:N/A|Not Supported|Unknown Error|Insufficient Permissions|GPU requires reset)\]?")
@@ -37,21 +37,21 @@ def read_nvidia_smi(path: Path, devices: int | None = None) -> Reading:
     Parameters
     ----------
     path
-        The query's output as CSV with header; units in header or values, or ``nounits``; any columns in any order.
+        CSV output of the query with header; units in header or values, or ``nounits``; any columns in any order.
     devices
-        How many GPUs were queried; needed only if no column (uuid, index, bus id or serial) tells them apart.
+        Number of GPUs queried; needed only if no column (uuid, index, bus id or serial) identifies them.
 
     Returns
     -------
     Reading
-        The common columns of power; ``time_s`` counts from the earliest sample (fact ``start``, local time without
-        zone), NaN without a time stamp column: then there is no energy. Single samples have no redundancy: a changed
-        digit of power or of a time stamp between its neighbours is not seen.
+        The common power columns. ``time_s`` counts from the earliest sample (fact ``start``, local time without zone);
+        without a time stamp column it is NaN, and there is no energy. Samples have no redundancy: a changed digit of a
+        power value, or of a time stamp that stays between its neighbours, is not detected.
 
     Raises
     ------
     ParseError
-        If there is no header with power, or if samples of several GPUs cannot be told apart.
+        If the header lacks power, or samples of several GPUs cannot be distinguished.
     """
     findings = Findings(path, TOOL)
     lines, torn = read_whole_lines(path, TOOL)

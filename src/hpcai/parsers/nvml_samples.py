@@ -1,4 +1,4 @@
-"""Power that our own sampler took, through NVML or Slurm: ``monotonic_s,index,power_mw[,energy_mj]``."""
+"""Power recorded by our own sampler through NVML or Slurm: ``monotonic_s,index,power_mw[,energy_mj]``."""
 
 import math
 from pathlib import Path
@@ -17,7 +17,7 @@ ADVICE = f"sample again: the first line is `{HEADER}`"
 
 
 def read_nvml_samples(path: Path) -> Reading:
-    """Read samples: monotonic time [s], index of the GPU or node, power [mW] and, if given, its energy counter [mJ].
+    """Read samples: monotonic time [s], GPU or node index, power [mW] and, if given, the energy counter [mJ].
 
     An empty field is a value that the device does not report.
 

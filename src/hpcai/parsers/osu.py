@@ -26,15 +26,15 @@ NAMES = (
     (r"Iterations", "iterations", 1.0),
     (r"Validation", "validation", 1.0),
 )
-"""Headers, columns and factors to SI; further columns (percentiles, messages per second) are skipped."""
+"""Headers, columns and factors to SI; other columns (percentiles, messages per second) are skipped."""
 
 
 def read_osu(path: Path) -> Reading:
     """Read the table of one OSU benchmark.
 
-    Sizes are bytes per rank; NaN where the benchmark prints no such column. ``is_valid`` is False in rows that failed
-    the benchmark's own validation; OMB stops there. The format has no end mark: lines lost behind a line end are not
-    noticed. Facts: ``title`` (benchmark and version), ``datatype``.
+    Sizes are bytes per rank; NaN where the benchmark prints no such column. ``is_valid`` is False for rows that failed
+    the benchmark's own validation; OMB stops there. The format has no end mark, so lines lost after a line end go
+    unnoticed. Facts: ``title`` (benchmark and version), ``datatype``.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def _add(findings: Findings, number: int, fields: list[str], header: list[str]) 
 
 
 def _check_sizes(findings: Findings) -> None:
-    """Sizes grow; where nearly all are powers of two, another one is damage."""
+    """Check that sizes grow; if nearly all are powers of two, any other is damage."""
     findings.keep(in_order([row["bytes"] for row in findings.records]), "the size decreases")
     powers = [row["bytes"] & (row["bytes"] - 1) == 0 for row in findings.records]
     if sum(powers) >= 0.75 * len(powers):

@@ -27,10 +27,10 @@ UNITS = {
     "Joules": ("J", 1.0), "Watts": ("W", 1.0), "Bytes": ("byte", 1.0), "KiB": ("byte", 2.0**10),
     "MiB": ("byte", 2.0**20), "GiB": ("byte", 2.0**30),
 }  # fmt: skip
-"""Units of values and their SI units with factors; "" is a count. A line with another unit is left out."""
+"""Units with their SI units and factors; "" is a count. A line with another unit is omitted."""
 RATES = {"/sec": 1.0, "K/sec": 1e3, "M/sec": 1e6, "G/sec": 1e9}
 SHORTEST_COMPARED_S = 0.01
-"""Events are switched on microseconds apart, so rates of shorter runs differ from value / run time."""
+"""Shortest run whose rates are checked [s]: events are switched on microseconds apart, which distorts shorter ones."""
 MISSING = {"<not supported>": "not supported by this machine", "<not counted>": "not counted: the task did not run"}
 ADVICE = "run `perf stat -x ';' -o FILE` under LC_ALL=C (decimal commas are not read), or name the separator"
 
@@ -41,22 +41,22 @@ def read_perf_stat(path: Path, separator: str | None = None) -> Reading:
     Parameters
     ----------
     path
-        What ``perf stat -x SEPARATOR [-I ms] [-A | --per-socket ...] [-r n]`` wrote.
+        Output file of ``perf stat -x SEPARATOR [-I ms] [-A | --per-socket ...] [-r n]``.
     separator
-        What stands between the fields; found by itself if it is one of ``, ; | : !``, a tab or a blank.
+        Field separator; detected if it is one of ``, ; | : !``, a tab or a blank.
 
     Returns
     -------
     Reading
         One row per event, place and interval: time stamp [s since start; NaN without -I], place (CPU or socket; empty
         for all), value in ``unit`` (SI; "" for a count), NaN with a ``reason`` if the event was not supported or not
-        counted; ``enabled_ratio`` below 1 means that the counter was shared and the value was scaled by perf.
-        The format has no end mark: lines lost behind a line end are noticed with -I only.
+        counted. ``enabled_ratio`` below 1: the counter was multiplexed and perf scaled the value.
+        The format has no end mark: lines lost after a line end are noticed only with -I.
 
     Raises
     ------
     ParseError
-        If no line has the layout, for example because numbers have decimal commas.
+        If no line has the layout, for example because of decimal commas.
     """
     findings = Findings(path, TOOL)
     lines, torn = read_whole_lines(path, TOOL)
@@ -94,7 +94,7 @@ def _find_separator(lines: list[str]) -> str:
 
 
 def _continues(line: str) -> bool:
-    """Tell a line that only adds a derived value to the event before: it has neither value nor event."""
+    """Detect a line that only adds a derived value to the previous event: it has neither value nor event."""
     return re.match(r"\s*(?:\d+\.\d{9})?([,;|:!\t])\1\1", line) is not None
 
 
@@ -146,7 +146,7 @@ def _contradiction(record: dict[str, Any]) -> str:
 
 
 def _check_intervals(findings: Findings) -> None:
-    """Leave out intervals that lack events: a time stamp was changed, or lines are missing."""
+    """Omit intervals that lack events: a time stamp was changed, or lines are missing."""
     if all(math.isnan(record["time_s"]) for record in findings.records):
         return
     findings.keep([math.isfinite(r["time_s"]) for r in findings.records], "no time stamp as in other lines")

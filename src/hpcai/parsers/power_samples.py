@@ -1,4 +1,4 @@
-"""What all readers of power share: the columns, tables with a header, and time stamps of a clock."""
+"""Shared by all power readers: common columns, tables with a header, and clock time stamps."""
 
 import math
 from collections import Counter
@@ -19,15 +19,15 @@ COLUMNS = ("time_s", "device", "power_w", "energy_j")
 """Time [s; NaN if the artefact has none], device, power [W], energy counter [J]; NaN where not given."""
 TOTAL = "total"
 FEWEST = 3
-"""Samples of every device from which on a device that is seen once is taken for a damaged name."""
+"""Samples per device above which a device seen only once is taken for a damaged name."""
 
 
 def rows_of(
     findings: Findings, lines: Sequence[str], is_header: Callable[[str], bool], separator: str = ","
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield line number and fields by name below a header; lines with another number of fields are left out.
+    """Yield line number and fields by name below a header; omit lines with another number of fields.
 
-    Repeated headers are skipped, another header counts from its line on.
+    Repeated headers are skipped; a different header applies from its line on.
     """
     header: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -49,14 +49,14 @@ def sample(
 
 
 def add_watts(findings: Findings, number: int, watts: Mapping[str, float]) -> None:
-    """Add the samples of a line, one for each device; a total must be their sum, and alone it is a device.
+    """Add the samples of a line, one per device; a total must equal their sum, or is itself the only device.
 
     Parameters
     ----------
     findings, number
-        Where they go, and the number of their line.
+        The target, and the line number.
     watts
-        Power of each device [W]; a line with one that is none is left out.
+        Power of each device [W]; a line with an invalid value is omitted.
     """
     devices = {device: power_w for device, power_w in watts.items() if device != TOTAL} or watts
     if any(not power_w >= 0 for power_w in watts.values()):
@@ -68,7 +68,7 @@ def add_watts(findings: Findings, number: int, watts: Mapping[str, float]) -> No
 
 
 def keep_plausible_devices(findings: Findings) -> None:
-    """Leave out devices that are seen once while the others are seen often: their name was changed."""
+    """Omit devices seen only once while the others are seen often: their name was damaged."""
     times = Counter(record["device"] for record in findings.records)
     usual = max(times.values(), default=0)
     if usual >= FEWEST:
@@ -76,7 +76,7 @@ def keep_plausible_devices(findings: Findings) -> None:
 
 
 def keep_order(findings: Findings) -> None:
-    """Leave out samples whose time does not go on, device by device."""
+    """Omit samples whose time does not increase, per device."""
     good: dict[int, bool] = {}
     for device in {record["device"] for record in findings.records}:
         own = [record for record in findings.records if record["device"] == device]
@@ -85,14 +85,14 @@ def keep_order(findings: Findings) -> None:
 
 
 def count_from_first(findings: Findings, stamps: Sequence[datetime | None]) -> None:
-    """Set the times to seconds since the earliest stamp that is kept, which becomes the fact ``start``.
+    """Convert times to seconds since the earliest kept stamp, which becomes the fact ``start``.
 
-    Local times are taken as they are: a change of the clock is seen as times that go back, or as a gap. Beside times
-    with a zone, those without one mean nothing.
+    Local times are used as they are: a clock change shows as decreasing time or as a gap. Stamps without a zone are
+    meaningless next to stamps with one.
     """
     mixed = len({stamp.tzinfo is None for stamp in stamps if stamp}) > 1
     if mixed:
-        findings.note("time stamps with and without zone: those without are left out")
+        findings.note("time stamps with and without zone: those without are skipped")
     for record, found in zip(findings.records, stamps, strict=True):
         stamp = None if found is not None and mixed and found.tzinfo is None else found
         record["time_s"] = (

@@ -1,4 +1,4 @@
-"""Power as a plain table: a time column and one column for each device, such as ``timestamp,GPU0 [W],GPU1 [W]``."""
+"""Power as a plain table: a time column and one column per device, such as ``timestamp,GPU0 [W],GPU1 [W]``."""
 
 import math
 import re
@@ -14,18 +14,18 @@ from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 
 NO_UNIT = Message(
-    "power_table.no_unit", "a column {column!r} without a unit (`hpcai read --unit W` says that all are in W)"
+    "power_table.no_unit", "a column {column!r} without a unit (`hpcai read --unit W` declares all of them as W)"
 )
 
 TOOL = "a plain table of power"
 ADVICE = "write one column of time, and one of power with its unit for each device: `timestamp,GPU0 [W],GPU1 [W]`"
 WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
-"""Units of power as they are written: in small letters, milli- and megawatts would look alike."""
+"""Units of power, case-sensitive: in lower case, milli- and megawatts would be equal."""
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 UNIX_S = (1e9, 4e9)
-"""Seconds since 1970 from 2001 to 2096: times without a unit that can be nothing else."""
+"""Range of seconds since 1970 from 2001 to 2096; a time without a unit in this range can mean nothing else."""
 LONGEST_HEADER = 1 << 16
-"""Characters; a node has some tens of meters."""
+"""Maximum header length [characters]; a node has some tens of meters."""
 TIME = re.compile(r"timestamps?|time|date[_ ]?time", re.IGNORECASE)
 HEADING = re.compile(r"(.*?)(?: ?\[(.*)\]| ?\((.*)\)|_(m?[Ww]|[kK][Ww]|[Ww]atts|m?s|us|ns))?")
 OTHER = re.compile(
@@ -33,12 +33,12 @@ OTHER = re.compile(
     r"|.*(temp|util|clock|mem|fan|volt|current|energy|limit|freq|%|power\.draw).*",
     re.IGNORECASE,
 )
-"""Headings that name another quantity, or do not say which device."""
+"""Headings that name another quantity, or no particular device."""
 
 
 @dataclass(frozen=True)
 class _Heading:
-    """A column: what it is named, and the unit behind its name; blank if there is none."""
+    """A column's name and the unit after it; blank if there is none."""
 
     column: str
     name: str
@@ -53,14 +53,14 @@ class _Heading:
 
 @dataclass(frozen=True)
 class _Columns:
-    """What the columns of a table are.
+    """Meaning of a table's columns.
 
     Attributes
     ----------
     time, unit_s
-        The column of time, and its unit in seconds; None: it names none.
+        Time column and its unit in seconds; None: no unit given.
     devices
-        Of each other column the device, and its unit in watts.
+        Device and unit in watts of each other column.
     """
 
     time: str
@@ -69,25 +69,25 @@ class _Columns:
 
 
 def read_power_table(path: Path, unit: str | None = None) -> Reading:
-    """Read power samples of several devices side by side: one row per time and device.
+    """Read power samples of several devices in parallel columns: one row per time and device.
 
     Parameters
     ----------
     path
-        The table, with commas, semicolons or tabs between its columns.
+        The table, with columns separated by commas, semicolons or tabs.
     unit
         W, mW or kW; needed only if the header names no unit.
 
     Returns
     -------
     Reading
-        The common columns of power. Times with a unit in their heading stand as they are; dates, and seconds since
-        1970, count from the first sample (fact ``start``).
+        The common power columns. Times with a unit in their heading are kept; dates, and seconds since 1970, count
+        from the first sample (fact ``start``).
 
     Raises
     ------
     ParseError
-        If the header does not say what each column is, or if there is no sample: nothing is guessed.
+        If the header leaves a column's meaning open, or there is no sample: nothing is guessed.
     """
     findings = Findings(path, TOOL)
     whole, torn = read_whole_lines(path, TOOL)
@@ -122,7 +122,7 @@ def _columns(path: Path, cells: Sequence[str], unit: str | None) -> _Columns:
 
 
 def _why_unclear(time: _Heading, devices: Sequence[_Heading], unit: str | None) -> str:
-    """Say why headings do not tell what their columns are; blank if they do."""
+    """Return why headings leave their columns' meaning open; blank if they do not."""
     names, units = [one.name for one in devices], {one.unit for one in devices}
     others = ", ".join(map(repr, sorted(units - {*WATTS, ""})))
     odd = next((one.column for one in devices if not one.name or OTHER.fullmatch(one.name)), None)
@@ -156,7 +156,7 @@ def _set_times(findings: Findings, texts: Sequence[str], unit_s: float | None) -
 
 
 def _stamp(text: str) -> datetime | None:
-    """Return a date that can be read in one way: year first."""
+    """Return a date that can be read in only one way: year first."""
     for read in (datetime.fromisoformat, lambda one: datetime.strptime(one, "%Y/%m/%d %H:%M:%S.%f")):
         try:
             return read(text)

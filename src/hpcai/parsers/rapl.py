@@ -1,6 +1,6 @@
-"""Energy counters of RAPL that our own sampler took: ``monotonic_s,domain,energy_uj,max_energy_range_uj``.
+"""RAPL energy counters from our own sampler: ``monotonic_s,domain,energy_uj,max_energy_range_uj``.
 
-Linux powercap, Documentation/power/powercap: energy_uj counts up to max_energy_range_uj and begins again at 0.
+Linux powercap, Documentation/power/powercap: energy_uj counts up to max_energy_range_uj, then restarts at 0.
 """
 
 import math
@@ -24,9 +24,9 @@ TOOL = "samples of RAPL"
 HEADER = "monotonic_s,domain,energy_uj,max_energy_range_uj"
 ADVICE = f"sample again: the first line is `{HEADER}`"
 LARGEST_POWER_W = 2000.0
-"""No domain of a processor draws more: a larger step of the counter is damage, not a wrap."""
+"""Maximum power of a processor domain [W]; a larger step of the counter is damage, not a wrap."""
 PARTS = re.compile(r"(?:.*[/:])?(?:core|uncore|psys)(?:-?\d+)?")
-"""Domains inside a package (core, uncore) or around all (psys): adding them would count energy twice."""
+"""Domains inside a package (core, uncore) or around all (psys); adding them would count energy twice."""
 
 
 def read_rapl(path: Path, largest_power_w: float = LARGEST_POWER_W) -> Reading:
@@ -42,8 +42,8 @@ def read_rapl(path: Path, largest_power_w: float = LARGEST_POWER_W) -> Reading:
     Returns
     -------
     Reading
-        The common columns of power, ``energy_j`` counting on over wraps from 0 at the first sample of each domain, and
-        ``overlaps``: True for domains whose energy other domains contain.
+        The common power columns. ``energy_j`` continues over wraps, from 0 at the first sample of each domain.
+        ``overlaps``: True for domains contained in another domain's energy.
 
     Raises
     ------
@@ -70,9 +70,9 @@ def read_rapl(path: Path, largest_power_w: float = LARGEST_POWER_W) -> Reading:
 
 
 def unwrap(counters: Sequence[int], largest: int) -> list[int]:
-    """Return what a counter that begins again at 0 after ``largest`` has counted since its first value.
+    """Return the total count since the first value of a counter that restarts at 0 after ``largest``.
 
-    More than one wrap between two values cannot be seen.
+    More than one wrap between two values goes undetected.
     """
     total, sums = 0, [0] * len(counters)
     for place in range(1, len(counters)):
@@ -82,7 +82,7 @@ def unwrap(counters: Sequence[int], largest: int) -> list[int]:
 
 
 def _step(before: int, now: int, largest: int) -> int:
-    """Return what was counted; the counter's true modulus is one unit (some 10 uJ) above its range."""
+    """Return the count of one step; the counter's true modulus is one unit (some 10 uJ) above its range."""
     return now - before if now >= before else now - before + largest
 
 
@@ -113,7 +113,7 @@ def _is_believable(earlier: dict[str, Any], later: dict[str, Any], largest_power
 
 
 def _is_spike(samples: list[dict[str, Any]], place: int, largest_power_w: float) -> bool:
-    """Tell a sample that does not fit between its neighbours, which fit each other."""
+    """Detect a sample that does not fit between its neighbours, which fit each other."""
     before, after = samples[max(place - 2, 0) : place], samples[place + 1 : place + 3]
     from_before = not before or _is_believable(before[-1], samples[place], largest_power_w)
     to_after = not after or _is_believable(samples[place], after[0], largest_power_w)

@@ -1,4 +1,4 @@
-"""What a module that reads a tool's files declares: its ``READER``, or ``READERS`` if there are several."""
+"""Declaration of a file format: each reader module has a ``READER``, or ``READERS`` for several."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,31 +9,31 @@ from hpcai.parsers.reading import Reading
 
 @dataclass(frozen=True)
 class Reader:
-    """One format that ``hpcai read`` takes.
+    """One format that ``hpcai read`` accepts.
 
     Attributes
     ----------
     name
-        Its name on the command line, as a literal: it is read without importing the module.
+        Name on the command line, as a literal: it is read without importing the module.
     summary
-        What it reads, in a few words.
+        Short description of the format.
     read
-        Returns what a file holds; a `ParseError` refuses the files of every other tool. A second argument is the value
-        of ``option``.
+        Returns the contents of a file; raises `ParseError` for files of any other tool. The optional second argument is
+        the value of ``option``.
     looks
-        What `identify` calls such files: if no reader takes one, this reader's reason is shown.
+        Names that `identify` gives to such files; if no reader accepts one, this reader's reason is shown.
     read_job
-        Returns what the files of one job hold together, given the folder of its data or None.
+        Returns the combined contents of a job's files, given the job's data folder or None.
     ending
-        Of the files that are looked for in a folder, for ``read_job``.
+        Ending of the files to find in a folder, for ``read_job``.
     option
-        Name of the option of ``hpcai read`` that it alone takes; blank: none.
+        Name of a ``hpcai read`` option that only this reader accepts; blank: none.
     slow
-        Whether it is asked after all others, as a literal.
+        Whether to try it after all others, as a literal.
     asked_for
-        Whether it reads only what it is named for: another reader takes the same files.
+        Whether it must be named explicitly, because another reader accepts the same files.
     binary
-        Whether no file of its is text.
+        Whether its files are never text.
     alone
         Whether a file with one of its ``looks`` is offered to no other reader.
     """

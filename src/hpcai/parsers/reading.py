@@ -1,4 +1,4 @@
-"""What a reader returns: a tidy table, how much of the artefact was read, and why something is missing."""
+"""Result of a reader: a tidy table, the share of the artefact that was read, and reasons for missing parts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,17 +21,17 @@ class Reading:
     Attributes
     ----------
     table
-        One row per record; units end the column names, numbers are SI.
+        One row per record; column names end in units, numbers are SI.
     tool
-        What wrote the artefact, for example ``nvprof summary``.
+        The tool that wrote the artefact, for example ``nvprof summary``.
     source
         The artefact.
     complete_records, seen_records
-        Records in the table, and records of which at least a part was seen in the artefact.
+        Records in the table, and records of which at least a part was found in the artefact.
     reasons
-        Why records are missing or doubtful, one sentence each; empty if the artefact is whole.
+        Why records are missing or doubtful, one sentence each; empty if the artefact is complete.
     facts
-        What the artefact says about itself as a whole: versions, devices, numbers of ranks.
+        Properties of the whole artefact: versions, devices, numbers of ranks.
     """
 
     table: pd.DataFrame
@@ -44,7 +44,7 @@ class Reading:
 
     @property
     def coverage_ratio(self) -> float:
-        """Records in the table over records seen; 1 if the artefact is whole."""
+        """Records in the table over records seen; 1 if the artefact is complete."""
         return self.complete_records / self.seen_records if self.seen_records else 1.0
 
     @property
@@ -66,14 +66,14 @@ class Reading:
 
 
 def nothing_read(source: Path, tool: str, found: str, advice: str) -> ParseError:
-    """Return the error of an artefact that holds no record of a tool: never an empty table, never 0.
+    """Return the error for an artefact without any record of a tool; it is never read as an empty table or 0.
 
     Parameters
     ----------
     source, tool
-        The artefact, and what was expected to have written it.
+        The artefact, and the tool expected to have written it.
     found
-        What it looks like, or what it says instead.
+        What the file looks like, or its message.
     advice
         What the user can do.
     """

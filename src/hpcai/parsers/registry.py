@@ -1,4 +1,4 @@
-"""The readers there are, found by looking, and reading of an artefact whose tool is not named."""
+"""Find the available readers, and read artefacts whose tool is unknown."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +13,11 @@ from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 PATTERN = "hpcai.parsers.*"
-"""What may be loaded, for the digest of a rule (`hpcai.campaign.library_digest`)."""
+"""Modules that may be loaded, for the digest of a rule (`hpcai.campaign.library_digest`)."""
 
 
 def _declared() -> Iterator[tuple[bool, str, str]]:
-    """Yield of each reader whether it is slow, its name and its module, without importing it."""
+    """Yield whether each reader is slow, its name and its module, without importing it."""
     package, folder = PATTERN.removesuffix(".*"), Path(__file__).parent
     for module in modules_declaring("READERS?", package, folder):
         path = folder.joinpath(*module.removeprefix(f"{package}.").split(".")).with_suffix(".py")
@@ -29,29 +29,29 @@ def _declared() -> Iterator[tuple[bool, str, str]]:
 
 
 MODULE_OF: Mapping[str, str] = {name: module for _, name, module in sorted(_declared(), key=lambda one: one[0])}
-"""By name, the module of each reader; the slow ones stand last, those of one module as it declares them."""
+"""Module of each reader by name; slow ones last, those of one module in the order of declaration."""
 
 
 def reader_of(name: str) -> Reader:
-    """Return a reader by its name, one of `MODULE_OF`; only its module is imported."""
+    """Return a reader by its name, one of `MODULE_OF`; imports only its module."""
     module = import_module(MODULE_OF[name])
     found: tuple[Reader, ...] = getattr(module, "READERS", None) or (module.READER,)
     return next(reader for reader in found if reader.name == name)
 
 
 def list_readers() -> str:
-    """Return a line for each reader: its name and what it reads."""
+    """Return one line per reader: its name and what it reads."""
     width = max(map(len, MODULE_OF))
     return "\n".join(f"{name:{width}}  {reader_of(name).summary}" for name in MODULE_OF)
 
 
 def read_artefact(path: Path, tool: str | None = None) -> Reading:
-    """Read an artefact, of a tool that is named or that is found by trying all.
+    """Read an artefact with the named reader, or try all of them.
 
     Raises
     ------
     ParseError
-        If the named reader, or all of them, refuse the file.
+        If the named reader, or every reader, refuses the file.
     """
     if not path.is_file():
         raise ParseError(f"{path}: found {looks_like(path)}, expected an output file of a tool; specify one")
@@ -59,17 +59,17 @@ def read_artefact(path: Path, tool: str | None = None) -> Reading:
         reading: Reading = reader_of(tool).read(path)
         return reading
     looks, readers = looks_like(path), list(map(reader_of, MODULE_OF))
-    # It may have gigabytes.
+    # The file may have gigabytes.
     alone = next((one for one in readers if one.alone and looks in one.looks), None)
     return alone.read(path) if alone else _offer(path, looks, readers)
 
 
 def _offer(path: Path, looks: str, readers: Sequence[Reader]) -> Reading:
-    """Return what the first reader makes of a file that takes it."""
+    """Return the result of the first reader that accepts a file."""
     text = is_text(path)
     reasons: dict[str, str] = {}
     for reader in readers:
-        # A file of bytes is never text, and to import its library takes seconds.
+        # A binary file is never text, and importing its library takes seconds.
         if reader.asked_for or (text and reader.binary):
             continue
         try:
@@ -81,26 +81,26 @@ def _offer(path: Path, looks: str, readers: Sequence[Reader]) -> Reading:
     own = next((reader.name for reader in readers if looks in reader.looks), None)
     raise ParseError(
         f"{path}: found {looks}, which none of the readers ({', '.join(MODULE_OF)}) accepts; "
-        + (f"{own} says: {reasons[own]}" if own else "name the tool to see what its reader says")
+        + (f"{own}: {reasons[own]}" if own else "name the tool to see its reader's message")
     )
 
 
 def read_job_files(paths: Sequence[Path], data_root: str | None = None, tool: str | None = None) -> Reading:
-    """Read files together: those of one job, of which each process wrote one.
+    """Read the files of one job together, one per process.
 
     Parameters
     ----------
     paths
-        Files, or folders with files anywhere below.
+        Files, or folders to search recursively.
     data_root
         Folder of the dataset; None: all files.
     tool
-        A reader that has ``read_job``; None: the last whose ending the files have, or the last of all.
+        A reader with ``read_job``; None: the last one that matches the file endings, or the last of all.
 
     Raises
     ------
     ParseError
-        If there is no file, or none that can be read.
+        If there is no file, or none can be read.
     """
     reader = reader_of(tool) if tool else _fitting(paths)
     if reader.read_job is None:
@@ -131,23 +131,23 @@ def _of_jobs() -> list[Reader]:
 def read_as_asked(
     files: Sequence[Path], tool: str | None, data_root: str | None, options: Mapping[str, Any]
 ) -> Reading:
-    """Read what a command line names: one artefact, or the files of a job.
+    """Read the files named on a command line: one artefact, or the files of a job.
 
     Parameters
     ----------
     files
         Files, or folders.
     tool
-        Name of a reader; None: the first that takes the file.
+        Name of a reader; None: the first that accepts the file.
     data_root
         Folder of a job's data, or None.
     options
-        By name, what a reader alone takes; None: not given.
+        Reader-specific options by name; None: not given.
 
     Raises
     ------
     ConfigError
-        If there is no such reader, or if it does not take these files or options.
+        If the reader does not exist, or does not accept these files or options.
     ParseError
         As `read_artefact`.
     """

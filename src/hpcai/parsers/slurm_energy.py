@@ -25,7 +25,7 @@ ADVICE = "run `sacct -P -j JOB --format=JobID,NTasks,NNodes,ElapsedRaw,Start,End
 COLUMNS = ("job", "state", "nodes", "duration_s", "energy_j", "mean_power_w", "node_power_w", "reason")
 SUFFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 NO_VALUE = 2**62
-"""Slurm's marks of "no value" are 2^64 - 1, 2^64 - 2 and 2^63 - 1; no job used so much [J]."""
+"""Upper limit [J]; Slurm's marks of "no value" are 2^64 - 1, 2^64 - 2 and 2^63 - 1, more than any job uses."""
 STAMPS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d-%H:%M:%S")
 
 
@@ -39,8 +39,8 @@ def read_slurm_energy(path: Path, node_power_range_w: tuple[float, float] | None
     path
         Output of ``sacct -P`` or ``sacct -p``.
     node_power_range_w
-        Least and largest believable mean power of one node [W]: an energy outside is not believed. Without it a
-        wrong energy of the site's sensors is not noticed.
+        Smallest and largest plausible mean power of one node [W]; an energy outside is discarded. Without it, wrong
+        energies from the site's sensors go unnoticed.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def read_slurm_energy(path: Path, node_power_range_w: tuple[float, float] | None
     Raises
     ------
     ParseError
-        If there is no job's line with a column of energy.
+        If no job line has an energy column.
     """
     findings = Findings(path, TOOL)
     lines, torn = read_whole_lines(path, TOOL)
@@ -79,7 +79,7 @@ def _add(
     findings: Findings, job: str, rows: list[dict[str, str]], node_power_range_w: tuple[float, float] | None
 ) -> None:
     fields, number = rows[0], int(rows[0]["line"])
-    # A job's own line has no tasks; steps that repeat its id have.
+    # A job's own line has no tasks; steps that repeat its id do.
     runs = [row for row in rows if row.get("NTasks") == ""]
     if fields.get("NTasks"):
         findings.leave_out(number, f"job {job}: the first line is a step's")
@@ -115,7 +115,7 @@ def _is_between(value: float, limits: tuple[float, float]) -> bool:
 
 
 def _energy(fields: dict[str, str]) -> tuple[float, str]:
-    """Return the energy [J] and why there is none."""
+    """Return the energy [J] and the reason if there is none."""
     raw, rounded = fields.get("ConsumedEnergyRaw", ""), fields.get("ConsumedEnergy", "")
     energy_j = to_number(raw) if raw else _with_suffix(rounded)[0]
     if not raw and not rounded:
@@ -159,7 +159,7 @@ def _contradiction(fields: dict[str, str], nodes: int | None, duration_s: float,
         if allocated and value and not math.isnan(value) and abs(allocated - value) > _slack(fields, name, slack):
             return f"{name}={allocated} of AllocTRES is not {value:g}"
     span_s = _span(fields)
-    # Local clocks change by an hour.
+    # Daylight saving time shifts local clocks by an hour.
     if duration_s > span_s + 1 and abs(duration_s - span_s - 3600) > 1:
         return f"elapsed {duration_s:g} s between start and end of {span_s:g} s"
     return ""
@@ -177,13 +177,13 @@ def _doubts(fields: dict[str, str], nodes: int | None, duration_s: float) -> lis
 
 
 def _span(fields: dict[str, str]) -> float:
-    """Return the time from start to end [s]; NaN if one is not given."""
+    """Return the time from start to end [s]; NaN if one is missing."""
     start, end = (_stamp(fields.get(name, "")) for name in ("Start", "End"))
     return (end - start).total_seconds() if start and end else math.nan
 
 
 def _slack(fields: dict[str, str], name: str, rounded: float) -> float:
-    """Return how far a resource may differ: energy by the rounding of ConsumedEnergy where there is no raw one."""
+    """Return the allowed difference of a resource; for energy without a raw value, the rounding of ConsumedEnergy."""
     return rounded if name == "energy" and not fields.get("ConsumedEnergyRaw") else 0.5
 
 

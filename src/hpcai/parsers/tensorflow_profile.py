@@ -1,7 +1,7 @@
-"""The trace of TensorFlow's own profiler (an XSpace protocol buffer, steps.xplane.pb) as a table of operations.
+"""Read the trace of TensorFlow's profiler (an XSpace protocol buffer, steps.xplane.pb) as a table of operations.
 
-On a machine without accelerators these are the kernels. An operation that only starts an exchange of gradients
-(Horovod's are asynchronous) ends when it is enqueued: how long the exchange took is told by Horovod's timeline.
+On a machine without accelerators these are the kernels. An operation that starts an asynchronous gradient exchange, as
+Horovod's do, ends when it is enqueued; Horovod's timeline has the duration of the exchange.
 """
 
 import re
@@ -27,14 +27,14 @@ COLUMNS = ("name", "operation", "kind", "device", "stream", "start_s", "duration
 def read_tensorflow_profile(path: Path) -> Reading:
     """Return one row per executed operation.
 
-    Columns: ``name`` (type of the operation), ``operation`` (its name in the graph), ``kind`` ("kernel"), ``device``,
-    ``stream`` (thread), ``start_s`` (seconds since the epoch), ``duration_s``, and ``self_s``, which leaves out the
-    operations that ran inside it on the same thread. An event outside the profile's own window is left out.
+    Columns: ``name`` (operation type), ``operation`` (name in the graph), ``kind`` ("kernel"), ``device``, ``stream``
+    (thread), ``start_s`` (seconds since the epoch), ``duration_s``, and ``self_s``, which excludes operations that ran
+    inside it on the same thread. Events outside the profile's window are omitted.
 
     Raises
     ------
     ParseError
-        If the file is no such trace, is cut, or holds no operation.
+        If the file is not such a trace, is truncated, or holds no operation.
     """
     space = read_space(path)
     start_ns, stop_ns = _window(space, path)
@@ -43,14 +43,14 @@ def read_tensorflow_profile(path: Path) -> Reading:
         raise nothing_read(path, TOOL, "a trace without a single operation", "profile at least one step")
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     inside = (table["start_s"] >= 0) & (table["start_s"] + table["duration_s"] <= (stop_ns - start_ns) * NS + 1)
-    reasons = () if inside.all() else (f"{int((~inside).sum())} operations lie outside the profile's window: left out",)
+    reasons = () if inside.all() else (f"{int((~inside).sum())} operations outside the profile's window were skipped",)
     table = table[inside].assign(start_s=lambda part: part["start_s"] + start_ns * NS).reset_index(drop=True)
     facts = {"start_wall_s": start_ns * NS, "duration_s": (stop_ns - start_ns) * NS}
     return Reading(table, TOOL, path, len(table), len(inside), reasons, facts)
 
 
 def read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no static type
-    """Return the XSpace of a trace; a ParseError if it is none, or cut."""
+    """Return the XSpace of a trace; raise ParseError if the file is foreign or truncated."""
     if not path.is_file() or not path.stat().st_size:
         raise nothing_read(path, TOOL, looks_like(path), "profile the steps again")
     from google.protobuf.message import DecodeError
@@ -67,7 +67,7 @@ def read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no sta
 
 
 def _window(space: Any, path: Path) -> tuple[int, int]:  # noqa: ANN401
-    """Return begin and end of the profile in nanoseconds since the epoch."""
+    """Return start and end of the profile in nanoseconds since the epoch."""
     for plane in space.planes:
         names = {entry.key: entry.value.name for entry in plane.stat_metadata}
         found = {names.get(stat.metadata_id): stat.uint64_value or stat.int64_value for stat in plane.stats}
@@ -91,13 +91,13 @@ def _rows(plane: Any) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
 
 
 def _type(meta: Any) -> tuple[str, str] | None:  # noqa: ANN401
-    """Return type and name of an operation; None for what the runtime does besides."""
+    """Return type and name of an operation; None for other activity of the runtime."""
     operation, _, name = meta.name.rpartition(":")
     return (name, operation) if operation and OPERATION.match(name) and not operation.endswith(":") else None
 
 
 def _self_times_ps(events: list[Any]) -> list[int]:
-    """Return each event's duration without the events inside it; events are sorted by begin, the longer first."""
+    """Return each event's duration minus the events inside it; events are sorted by start, longest first."""
     times = [event.duration_ps for event in events]
     stack: list[int] = []
     for index, event in enumerate(events):

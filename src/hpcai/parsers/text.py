@@ -1,4 +1,4 @@
-"""The text of an artefact: encodings, colour codes and rank labels settled, damage refused."""
+"""Read the text of an artefact: decode it, strip colour codes and rank labels, refuse damage."""
 
 import csv
 import re
@@ -9,7 +9,7 @@ from hpcai.parsers.identify import describe, looks_like
 
 LARGEST_BYTES = 1 << 30
 LONGEST_LINE = 1 << 20
-"""Characters of the longest line that a table or a log of a tool can have."""
+"""Maximum line length in a tool's table or log [characters]."""
 ENCODINGS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -17,19 +17,19 @@ COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 def read_lines(path: Path, tool: str) -> list[str]:
     """Return the lines of a text artefact without line ends and colour codes.
 
-    UTF-8 and, by its byte-order mark, UTF-16 are read; CRLF counts as one line end.
+    Reads UTF-8, and UTF-16 with a byte-order mark; CRLF counts as one line end.
 
     Parameters
     ----------
     path
         The artefact.
     tool
-        What it is expected to come from, for the error message.
+        The tool expected to have written it, for the error message.
 
     Raises
     ------
     ParseError
-        If the file is missing, empty, larger than 1 GiB, not text, or has a line that no tool writes.
+        If the file is missing, empty, larger than 1 GiB, not text, or has a line longer than any tool writes.
     """
     data = _read(path, tool)
     encoding = next((name for mark, name in ENCODINGS if data.startswith(mark)), "utf-8")
@@ -45,7 +45,7 @@ def read_lines(path: Path, tool: str) -> list[str]:
             f"{path}: found {describe(data)} (a NUL at character {text.index(chr(0))}), expected {tool}; "
             "the file is damaged: copy it again"
         )
-    # Not str.splitlines, which takes a form feed, for one: a comma with a flipped bit.
+    # Not str.splitlines: it also splits at a form feed, for example, which is a comma with a flipped bit.
     lines = re.split(r"\r\n|\n|\r", COLOURS.sub("", text))
     if not lines[-1]:
         lines.pop()
@@ -58,7 +58,7 @@ def read_lines(path: Path, tool: str) -> list[str]:
 
 
 def split_csv(line: str) -> list[str]:
-    """Return the cells of a CSV line; none if its quotes do not close, or if a cell is longer than any tool writes."""
+    """Return the cells of a CSV line; none if its quotes are unbalanced or a cell is longer than any tool writes."""
     try:
         return next(csv.reader([line], strict=True), [])
     except csv.Error:

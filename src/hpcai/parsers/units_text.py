@@ -1,4 +1,4 @@
-"""Numbers with the separators of an unknown locale, and units with prefixes, as Nsight's tools print them."""
+"""Numbers in an unknown locale's format, and units with prefixes, as printed by Nsight's tools."""
 
 import math
 import re
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 
 ABSENT = frozenset({"", "n/a", "(!) n/a", "nan", "-nan", "(!) nan", "inf", "-inf", "[n/a]"})
-"""Cells, in lower case, in which the tool says that there is no value."""
+"""Cells, in lower case, that mean "no value"."""
 TOLERATED_RATIO = 0.05
-"""Share of numbers that may disagree with the separators of the file, as damage does."""
+"""Share of numbers that may disagree with the file's separators, as damage does."""
 GROUP_DIGITS = 3
 _CANDIDATE = re.compile(r"[-+]?\d[\d.,' ]*(?:[eE][-+]?\d+)?", re.ASCII)
 _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'"})
@@ -24,7 +24,7 @@ class NumberStyle:
     group, decimal
         Thousands separator and decimal separator.
     doubtful
-        Texts of the file that this style and another one read as different numbers: they are not read.
+        Texts of the file that this style and another read as different numbers; they are not read.
     """
 
     group: str
@@ -32,12 +32,12 @@ class NumberStyle:
     doubtful: frozenset[str] = frozenset()
 
     def read(self, text: str) -> float:
-        """Return the number; NaN where the tool says that there is none.
+        """Return the number; NaN where the tool reports no value.
 
         Raises
         ------
         ValueError
-            If the text is no number in this style, or one that is doubtful.
+            If the text is not a number in this style, or is doubtful.
         """
         plain = _plain(text)
         if plain.lower() in ABSENT:
@@ -51,7 +51,7 @@ class NumberStyle:
         return bool(_pattern(self.group, self.decimal).fullmatch(plain))
 
     def value(self, plain: str) -> float:
-        """Return the number of a text that is accepted."""
+        """Return the number of an accepted text."""
         return float(plain.replace(self.group, "").replace(self.decimal, "."))
 
     def decimals(self, plain: str) -> int:
@@ -66,7 +66,7 @@ STYLES = (
     NumberStyle("'", "."),
     NumberStyle(" ", "."),
 )
-"""English, German, French, Swiss, and the SI's own separators; the first is that of the C locale."""
+"""English, German, French, Swiss and SI separators; the first is the C locale's."""
 
 
 @cache
@@ -80,16 +80,16 @@ def _plain(text: str) -> str:
 
 
 def decide_style(texts: Iterable[str]) -> NumberStyle:
-    """Return the one style in which the numbers of a file are written.
+    """Return the one style in which a file's numbers are written.
 
-    All numbers of the file decide together. Whatever the deciding style and another possible one read as different
-    numbers is doubtful; so is a number whose separators contradict the other numbers: grouped where the others are
-    not, or with three decimals where the others have two.
+    All numbers of the file decide together. A number is doubtful if the chosen style and another possible one read it
+    differently, or if its separators contradict the other numbers: grouped where they are not, or three decimals
+    where they have two.
 
     Raises
     ------
     ValueError
-        If no style fits: the separators contradict one another.
+        If no style fits because the separators contradict one another.
     """
     numbers = {plain for plain in map(_plain, texts) if _CANDIDATE.fullmatch(plain)}
     numbers = {plain for plain in numbers if any(style.accepts(plain) for style in STYLES)}
@@ -120,7 +120,7 @@ def _odd_decimals(best: NumberStyle, numbers: set[str]) -> set[str]:
 
 
 def _odd_groups(best: NumberStyle, numbers: set[str]) -> set[str]:
-    """Return the grouped numbers where most are not grouped, or the reverse; both if they are as many."""
+    """Return the grouped numbers if most are not grouped, or the reverse; both if they are equally many."""
     grouped = {plain for plain in numbers if best.group in plain}
     ungrouped = {plain for plain in numbers if re.match(r"[-+]?\d{4}", plain)}
     if len(grouped) == len(ungrouped):
@@ -130,14 +130,14 @@ def _odd_groups(best: NumberStyle, numbers: set[str]) -> set[str]:
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit in SI: its name ("" is a count, "ratio" has no dimension) and what a value is multiplied by."""
+    """A unit in SI: its name ("" is a count, "ratio" has no dimension) and its factor."""
 
     name: str
     factor: float
 
 
 _PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-# Each base has only the prefixes that occur with it: damage that makes "Ms" of "ms" must not pass.
+# Each base has only the prefixes that occur with it, so that damage turning "ms" into "Ms" is rejected.
 _BASES = {
     "second": ("s", "nuµm"),
     "s": ("s", "nuµm"),
@@ -164,16 +164,16 @@ COUNTS = frozenset(
         ),
     ]
 )
-"""Nouns that Nsight Compute puts in the place of a unit: numbers of things."""
+"""Nouns that Nsight Compute prints in place of a unit: numbers of things."""
 
 
 def to_si_unit(text: str) -> Unit:
-    """Return the SI unit of a unit as Nsight prints it; K, M and G are powers of ten (profilers.md, section 2).
+    """Return the SI unit of a unit printed by Nsight; K, M and G are powers of ten (profilers.md, section 2).
 
     Raises
     ------
     ValueError
-        If the unit is not known.
+        If the unit is unknown.
     """
     unit = text.strip()
     if unit == "%":

@@ -1,4 +1,4 @@
-"""Results computed in another process and handed back in order; whoever asks for one that never comes is told so."""
+"""Compute results in another process and receive them in order; the receiver learns if one never comes."""
 
 import mmap
 import os
@@ -11,28 +11,28 @@ from types import TracebackType
 from typing import IO, Self
 
 MOST_WORKERS = 3
-"""Beyond that the process that collects the results is the slowest."""
+"""Maximum number of workers; beyond it the collecting process is the bottleneck."""
 PATIENCE_S = 60.0
-"""A result takes milliseconds; a process that says nothing for so long is stuck, and is given up."""
+"""Time limit per result [s]; results take milliseconds, so a process silent for longer is stuck and is abandoned."""
 ROOMS, ROOM_BYTES = 8, 1 << 20
-"""How many results may wait, and how much of the arrays of each is shared; memory that is not used does not count."""
+"""Number of queued results, and shared array memory of each [byte]; unused memory costs nothing."""
 _ALIGNED = 64
 
 
 def usable_cores() -> int:
-    """Return the number of cores on which this process may run."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Worker:
-    """A forked copy of this process that hands back results; it ends with the `with` block at the latest.
+    """A forked copy of this process that returns results; it ends with the `with` block at the latest.
 
-    A copy needs neither imports nor arguments, so it starts in milliseconds, also within a script that Snakemake runs.
+    A copy needs neither imports nor arguments, so it starts in milliseconds, even inside a Snakemake script.
 
     Parameters
     ----------
     results
-        What is iterated in the other process only: anything that can be pickled, in which arrays are cheap.
+        Iterable evaluated only in the other process; its items must be picklable, and arrays are cheap.
     """
 
     def __init__(self, results: Iterable[object]) -> None:
@@ -41,7 +41,7 @@ class Worker:
         here, there = socket.socketpair()
         try:
             self._process = os.fork()
-        except OSError:  # no more processes: nothing will ever arrive
+        except OSError:  # no more processes allowed: nothing will arrive
             self._process = 0
         else:
             if self._process == 0:
@@ -80,7 +80,7 @@ class Worker:
         return result
 
     def _end(self) -> None:
-        """End the process, whatever it does; nothing more arrives."""
+        """End the process unconditionally; nothing more arrives."""
         self._stream.close()
         self._socket.close()
         if self._process:
@@ -96,21 +96,21 @@ def _aligned(size_bytes: int) -> int:
 
 
 def _send_all(results: Iterable[object], connection: socket.socket, memory: mmap.mmap) -> None:
-    """Send results and end this process, without any of the clean-up that belongs to the one it is a copy of."""
+    """Send results and exit without the clean-up that belongs to the parent process."""
     try:
         stream = connection.makefile("wb")
         for number, result in enumerate(results):
             if number >= ROOMS and not connection.recv(1):
                 break
             _send(result, stream, memoryview(memory)[number % ROOMS * ROOM_BYTES :][:ROOM_BYTES])
-        while connection.recv(_ALIGNED):  # a socket that is closed with bytes in it loses what was sent
+        while connection.recv(_ALIGNED):  # closing a socket with unread bytes discards sent data
             pass
     finally:
         os._exit(0)
 
 
 def _send(result: object, stream: IO[bytes], room: memoryview) -> None:
-    """Put the arrays of a result into a room if they fit, and send the rest."""
+    """Copy the arrays of a result into a shared slot if they fit, and send the rest."""
     buffers: list[pickle.PickleBuffer] = []
     packed = pickle.dumps(result, protocol=5, buffer_callback=buffers.append)
     sizes = [buffer.raw().nbytes for buffer in buffers]

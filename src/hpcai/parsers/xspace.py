@@ -1,4 +1,4 @@
-"""The messages of TensorFlow's profiler (tsl/profiler/protobuf/xplane.proto), as far as they are read here."""
+"""Messages of TensorFlow's profiler (tsl/profiler/protobuf/xplane.proto), limited to the fields read here."""
 
 from functools import cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""Figures from tables, without file access or computation; one theme gives all figures the same look."""
+"""Draw figures from tables, without file access or computation; one theme gives all figures the same look."""
 
 from hpcai.plots.drawing import draw_chart as draw_chart
 from hpcai.plots.drawing import draw_figure as draw_figure

@@ -1,4 +1,4 @@
-"""Draws a figure or chart of the catalogue by its name."""
+"""Draw a figure or chart of the catalogue by name."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -11,7 +11,7 @@ from hpcai.catalogue.figures import CHARTS, FIGURES, FigureEntry
 from hpcai.catalogue.points import with_engine_in_variant
 
 MODULES = "hpcai.plots.*"
-"""Where drawing functions are; the digest of a script that draws covers all of them because this name stands here."""
+"""Package of the drawing functions; naming it here puts all of them into the digest of every drawing script."""
 
 
 def draw_figure(name: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
@@ -22,7 +22,7 @@ def draw_figure(name: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
     name
         A key of :data:`hpcai.catalogue.figures.FIGURES`.
     tables
-        The tables by name: at least those that the catalogue lists for it.
+        The tables by name: at least those that the catalogue lists for the figure.
     """
     drawn: Figure = _draw(FIGURES[name], tables)
     return drawn
@@ -36,8 +36,8 @@ def draw_chart(name: str, tables: Mapping[str, pd.DataFrame]) -> Any:  # noqa: A
     name
         A key of :data:`hpcai.catalogue.figures.CHARTS`.
     tables
-        The tables by name, as far as they were made: at least those that the catalogue lists, but for predictions,
-        which come after everything else.
+        The tables by name, as far as they exist: at least those that the catalogue lists, except predictions, which
+        are made last.
     """
     return _draw(CHARTS[name], {"predictions": pd.DataFrame(), **tables})
 

@@ -1,4 +1,4 @@
-"""Interactive charts: one Vega-Lite specification serves the report's page and, rendered once, the SVG."""
+"""Interactive charts: one Vega-Lite specification yields both the chart on the report's page and its SVG."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import vl_convert
 
 FONT = "DejaVu Sans, Verdana, sans-serif"
 MUTED = "#7f7f7f"
-"""Ideals, roofs and what was not measured: readable on light and on dark paper, as all colours of charts must be."""
+"""Colour of ideals, roofs and unmeasured values: readable on light and dark paper, like all chart colours."""
 PALETTE = ("#3b8fd4", "#de8f05", "#1fa37f", "#d4572a", "#b56fc0", "#a8793f", "#e07fb5", "#8f8f8f")
-"""Colours that colour-blind readers can tell apart, of middling lightness, for light and dark paper."""
+"""Colours distinguishable by colour-blind readers, of medium lightness for light and dark paper."""
 CONFIG: dict[str, Any] = {
     "font": FONT,
     "background": None,
@@ -22,11 +22,11 @@ CONFIG: dict[str, Any] = {
 
 
 def to_spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """Return a chart as a Vega-Lite specification under the house theme; equal charts give equal specifications."""
+    """Return a chart as a Vega-Lite specification in the house theme; equal charts give equal specifications."""
     spec: dict[str, Any] = chart.to_dict()
     return {**spec, "config": CONFIG}
 
 
 def spec_to_svg(spec: dict[str, Any]) -> str:
-    """Return a specification drawn as SVG with black text: what stands in the page until, or unless, scripts run."""
+    """Render a specification as SVG with black text; the page shows it until scripts run, or if they never do."""
     return str(vl_convert.vegalite_to_svg(spec))

@@ -1,4 +1,4 @@
-"""The house theme: fonts, colours, panels, empty figures and how a figure becomes bytes."""
+"""The house theme: fonts, colours, panels, empty figures, and output formats."""
 
 import io
 import math
@@ -20,7 +20,7 @@ from hpcai.core.messages import Message
 Colour = str | tuple[float, float, float]
 LineStyle = Literal["-", "--", ":", ""]
 SENTENCE = 42
-"""Characters of a sentence that fit one line of a panel."""
+"""Length of text that fits on one line of a panel [characters]."""
 
 HOUSE: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -43,7 +43,7 @@ HOUSE: dict[str, Any] = {
     "figure.constrained_layout.h_pad": 0.09,
     "figure.constrained_layout.w_pad": 0.09,
     "savefig.facecolor": "white",
-    # Text stays text, so that the figures can be searched; a fixed salt makes equal figures equal bytes.
+    # Keep text as text, so that figures are searchable; a fixed salt makes equal figures byte-identical.
     "svg.fonttype": "none",
     "svg.hashsalt": "hpcai",
 }
@@ -59,17 +59,17 @@ OUTCOME_WORDS = {
 TARGET_COLOUR = "#222222"
 IDEAL_COLOUR = "#777777"
 WIDTH = 7.2
-"""Width of one panel with its legend, in inches: the text width of a printed page."""
+"""Width of one panel with its legend [inch]: the text width of a printed page."""
 TITLE = 34
-"""Characters of the longest title that fits above one panel."""
+"""Longest title that fits above one panel [characters]."""
 SLOT = 0.85
-"""Width that one tick label of a scale needs, in inches."""
+"""Width of one scale's tick label [inch]."""
 NOTHING_MEASURED = Message("theme.nothing_measured", "Nothing was measured: {why}")
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw and save under the house theme, whatever the user's own matplotlib settings are."""
+    """Draw and save in the house theme, regardless of the user's matplotlib settings."""
     with mpl.rc_context():
         mpl.rcdefaults()
         for name, value in HOUSE.items():
@@ -78,15 +78,15 @@ def house_style() -> Iterator[None]:
 
 
 def colours(names: list[str]) -> dict[str, Colour]:
-    """Return one colour per name that colour-blind readers can tell apart; equal lists give equal colours."""
+    """Return one colour per name, distinguishable by colour-blind readers; equal lists give equal colours."""
     return dict(zip(names, sns.color_palette("colorblind", max(len(names), 1)), strict=False))
 
 
 def new_figure(rows: int, columns: int, height: float = 3.1, slots: int = 0) -> tuple[Figure, list[list[Axes]]]:
     """Return a figure with a grid of axes.
 
-    ``height`` is that of one row in inches; ``slots`` the largest number of tick labels side by side, which may need
-    wider axes.
+    ``height``: height of one row [inch]. ``slots``: largest number of tick labels side by side, which may widen the
+    axes.
     """
     width = max(WIDTH if columns == 1 else 4.9 * columns, (SLOT * slots + 0.8) * columns + 2.0)
     figure = Figure(figsize=(width, height * rows + 0.3), layout="constrained")
@@ -95,19 +95,19 @@ def new_figure(rows: int, columns: int, height: float = 3.1, slots: int = 0) -> 
 
 
 def panels(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Split a table into panels, one for each benchmark and variant, with their titles."""
+    """Split a table into titled panels, one per benchmark and variant."""
     groups = frame.groupby(["benchmark", "variant"], sort=True)
     return [(f"{benchmark}, {variant}", part) for (benchmark, variant), part in groups]
 
 
 def set_title(axes: Axes, *words: str) -> None:
-    """Write a panel's title, on several lines if it would be wider than a panel."""
+    """Write a panel's title, wrapped if it is wider than the panel."""
     line = ", ".join(words)
     axes.set_title(line if len(line) <= TITLE else line.replace(", ", ",\n"), loc="left")
 
 
 def panel_grid(count: int, height: float = 3.1, slots: int = 0) -> tuple[Figure, list[Axes]]:
-    """Return a figure with ``count`` axes, two in a row at most."""
+    """Return a figure with ``count`` axes, at most two per row."""
     columns = min(count, 2)
     figure, grid = new_figure(math.ceil(count / columns), columns, height, slots)
     flat = [axes for line in grid for axes in line]
@@ -117,19 +117,19 @@ def panel_grid(count: int, height: float = 3.1, slots: int = 0) -> tuple[Figure,
 
 
 def scale_order(frame: pd.DataFrame) -> list[str]:
-    """Return the names of all scales, the smallest first."""
+    """Return the names of all scales, smallest first."""
     ordered = frame.sort_values(["ranks", "nodes"], kind="stable")
     return list(dict.fromkeys(ordered["scale"].astype(str)))
 
 
 def scale_words(frame: pd.DataFrame) -> dict[str, str]:
-    """Return what legends call each scale."""
+    """Return each scale's legend text."""
     pairs = dict(zip(frame["scale"].astype(str), frame["ranks"].astype(int), strict=True))
     return {scale: f"{count_word(ranks, 'rank')} ({scale})" for scale, ranks in pairs.items()}
 
 
 def empty_figure(title: str, sentence: str) -> Figure:
-    """Return a figure that says in words why there is nothing to draw."""
+    """Return a figure that states why there is nothing to draw."""
     figure, grid = new_figure(1, 1, height=1.7)
     axes = grid[0][0]
     axes.set_axis_off()
@@ -139,14 +139,14 @@ def empty_figure(title: str, sentence: str) -> Figure:
 
 
 def say_empty(axes: Axes, sentence: str) -> None:
-    """Write into a panel without data why it has none, and take its scales away: they would mean nothing."""
+    """Write into a panel why it has no data, and remove its meaningless scales."""
     axes.text(0.5, 0.5, f"nothing was measured:\n{sentence}", transform=axes.transAxes, ha="center", va="center")
     axes.set_xticks([])
     axes.set_yticks([])
 
 
 def say_why_empty(axes: Axes, sentence: str) -> None:
-    """Write into a panel why it holds nothing; other than :func:`say_empty` it does not say "nothing was measured"."""
+    """Write into a panel why it is empty; unlike :func:`say_empty` it does not add "nothing was measured"."""
     words = "\n".join(textwrap.wrap(sentence, SENTENCE))
     axes.text(0.5, 0.5, words, transform=axes.transAxes, va="center", ha="center", linespacing=1.0)
     axes.set_xticks([])
@@ -154,7 +154,7 @@ def say_why_empty(axes: Axes, sentence: str) -> None:
 
 
 def add_legend(figure: Figure, entries: Mapping[str, Artist], title: str = "") -> None:
-    """Put one legend beside all panels, where it can cover no data."""
+    """Put one legend next to all panels, where it covers no data."""
     if entries:
         figure.legend(
             list(entries.values()), list(entries), loc="outside right upper", title=title or None, alignment="left"
@@ -167,14 +167,14 @@ def key_line(colour: Colour, marker: str = "", style: LineStyle = "-") -> Line2D
 
 
 def plain_text(name: str) -> str:
-    """Return a name that others gave as a figure can show it: no formula between two $, no control characters."""
+    """Make a foreign name safe to show: no formula between two $, no control characters."""
     shown = "".join(sign if sign.isprintable() else " " if sign.isspace() else "\ufffd" for sign in name)
-    # Legends leave out what begins with an underscore.
+    # Legends omit entries that begin with an underscore.
     return f"{' ' * shown.startswith('_')}{shown}".replace("$", r"\$")
 
 
 def from_zero(axes: Axes) -> None:
-    """Let the vertical axis start at zero and leave room above the highest mark."""
+    """Start the vertical axis at zero and leave room above the highest mark."""
     axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
 
 
@@ -189,7 +189,7 @@ def count_word(count: int, word: str) -> str:
 
 
 def rank_axis(axes: Axes, ranks: list[int]) -> None:
-    """Label exactly the numbers of ranks that were measured; logarithmic where they span more than a factor of four."""
+    """Label exactly the measured numbers of ranks; logarithmic if they span more than a factor of four."""
     if max(ranks) > 4 * min(ranks):
         axes.set_xscale("log", base=2)
     else:
@@ -200,7 +200,7 @@ def rank_axis(axes: Axes, ranks: list[int]) -> None:
 
 
 def to_svg(figure: Figure) -> bytes:
-    """Return a figure as SVG whose text is text; equal figures give equal bytes."""
+    """Render a figure as SVG with real text; equal figures give equal bytes."""
     buffer = io.BytesIO()
     with house_style():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -208,7 +208,7 @@ def to_svg(figure: Figure) -> bytes:
 
 
 def to_png(figure: Figure, dots_per_inch: int = 110) -> bytes:
-    """Return a figure as PNG."""
+    """Render a figure as PNG."""
     buffer = io.BytesIO()
     with house_style():
         figure.savefig(buffer, format="png", dpi=dots_per_inch, metadata={"Software": None})

@@ -1,7 +1,7 @@
-"""Predictors: HPL on nodes with accelerators, data-parallel training, and what a measured study would be elsewhere.
+"""Predictors: HPL on nodes with accelerators, data-parallel training, and a measured study under other conditions.
 
-Nothing here measures: values go in, values and tables come out, and every result says which variant or cost model it
-is of. Where to begin:
+Nothing here measures: values go in, values and tables come out, and every result names its variant or cost model.
+Entry points:
 
 * HPL (Hu and Lu 2021, doi 10.1007/s11227-021-03829-x): :func:`hpcai.predict.hpl.simulate.simulate` of a
   :class:`hpcai.predict.hpl.scenario.Scenario`, whose numbers may be arrays; the inverse questions are in
@@ -11,7 +11,7 @@ is of. Where to begin:
   :class:`hpcai.predict.training.step.Scenario`.
 * Kernels: :func:`hpcai.predict.kernels.fit.fit_kernels` of measured times, then
   :func:`hpcai.predict.kernels.step_estimate.estimate_step`.
-* A measured study elsewhere: :func:`hpcai.predict.what_if.predict_study`.
+* A measured study under other conditions: :func:`hpcai.predict.what_if.predict_study`.
 
 The command line is ``hpcai predict hpl`` and ``hpcai predict training``.
 """

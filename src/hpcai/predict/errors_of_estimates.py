@@ -1,7 +1,7 @@
-"""Errors of estimated times against measured ones, each and over a whole.
+"""Errors of estimated times against measured ones, per case and in total.
 
 Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9). The printed sums run over ``0..K`` and divide by ``K``; here
-they have the K terms that there are. Signs are kept where they say something: above 0 the estimate is too long.
+they have K terms. Signed errors above 0 mean that the estimate is too long.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def relative_errors(estimated_s: ArrayLike, measured_s: ArrayLike) -> Floats:
     Parameters
     ----------
     estimated_s, measured_s
-        As many of each, measured times above 0; any unit that both share.
+        Equally many of each, measured times above 0; any common unit.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def relative_errors(estimated_s: ArrayLike, measured_s: ArrayLike) -> Floats:
 
 
 def weighted_errors(estimated_s: ArrayLike, measured_s: ArrayLike) -> Floats:
-    """Return WRE, the error of each estimate over the mean of all measured times: short times weigh little.
+    """Return WRE, the error of each estimate over the mean of all measured times: short times have little weight.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def weighted_errors(estimated_s: ArrayLike, measured_s: ArrayLike) -> Floats:
 def weighted_error_ratio(estimated_s: ArrayLike, measured_s: ArrayLike) -> float:
     """Return WRE_S, the mean of the absolute weighted errors: all absolute errors over all measured time.
 
-    It is never below the error of the sums, in which errors of different sign cancel (`total_error_ratio`).
+    It is never below the error of the sums, where errors of different sign cancel (`total_error_ratio`).
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def weighted_error_ratio(estimated_s: ArrayLike, measured_s: ArrayLike) -> float
 
 
 def total_error_ratio(estimated_s: ArrayLike, measured_s: ArrayLike) -> float:
-    """Return the error of the sum of all estimates over the sum of all measured times, with its sign.
+    """Return the signed error of the sum of all estimates over the sum of all measured times.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From the text of options and machine files to HPL scenarios: units, names, sweeps."""
+"""Convert the text of options and machine files to HPL scenarios: units, names, sweeps."""
 
 import itertools
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ NUMBERS = {
     "host-link": "byte/s",
     "chunks": "",
 }
-"""Options that are numbers, with the unit that they are converted to."""
+"""Numeric options, with their target units."""
 
 NAMES = ("network", "topology", "variant", "form")
 MACHINE_KEYS = {
@@ -47,7 +47,7 @@ EFFICIENCIES = ("blas-efficiency", "cpu-efficiency", "gpu-efficiency", "network-
 
 @dataclass(frozen=True)
 class Flags:
-    """Options that are on or off for all scenarios."""
+    """Flags that apply to all scenarios."""
 
     trsm: bool = False
     a22_both_ways: bool = False
@@ -60,7 +60,7 @@ def read_value(name: str, text: str) -> float | str | Network:
     Raises
     ------
     ConfigError
-        For a number with a wrong unit, or none at all.
+        If a number is missing or has a wrong unit.
     """
     if name == "network":
         return named_network(text) or plain_network(8 * _read_number(name, text, "byte/s", plain_factor=1 / 8))
@@ -87,12 +87,12 @@ def _read_number(name: str, text: str, unit: str, plain_factor: float = 1.0) -> 
 
 
 def read_machine(path: Path) -> Machine:
-    """Read a machine file; errors are one line.
+    """Read a machine file; errors fit on one line.
 
     Raises
     ------
     ConfigError
-        If it is missing or not valid.
+        If it is missing or invalid.
     """
     problems = Problems()
     data = read_yaml(path, problems)
@@ -105,7 +105,7 @@ def read_machine(path: Path) -> Machine:
 
 
 def settings_of_machine(machine: Machine) -> dict[str, Any]:
-    """Return what a machine file declares, by option; undeclared ones are left out."""
+    """Return the declarations of a machine file, by option; undeclared ones are omitted."""
     declared = machine.hpl or HplMachine()
     found: dict[str, Any] = {"nodes": float(machine.nodes)}
     if machine.accelerators_per_node:
@@ -132,7 +132,7 @@ def read_sweeps(texts: list[str]) -> dict[str, list[float | str | Network]]:
     Raises
     ------
     ConfigError
-        For an unknown option, one named twice, or no value.
+        If an option is unknown or named twice, or has no value.
     """
     sweeps: dict[str, list[float | str | Network]] = {}
     for text in texts:
@@ -149,7 +149,7 @@ def read_sweeps(texts: list[str]) -> dict[str, list[float | str | Network]]:
 
 
 def expand(settings: Mapping[str, Any], sweeps: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    """Return one group of settings per network, variant and form; numbers are arrays over the rest of the product."""
+    """Return one group of settings per network, variant and form; numbers are arrays over the other combinations."""
     apart = [name for name in ("variant", "form", "network") if name in sweeps]
     together = [name for name in sweeps if name not in apart]
     grid = list(itertools.product(*(sweeps[name] for name in together)))
@@ -163,12 +163,12 @@ def expand(settings: Mapping[str, Any], sweeps: Mapping[str, list[Any]]) -> list
 
 
 def make_scenario(settings: Mapping[str, Any], flags: Flags, machine: Machine | None = None) -> Scenario:
-    """Return the scenario of settings.
+    """Return the scenario for some settings.
 
     Raises
     ------
     ConfigError
-        Naming the option, and the key of the machine file, that is missing.
+        If an option is missing; names it and its key in the machine file.
     """
     variant, nodes = settings.get("variant", "device"), settings.get("nodes", 1.0)
     wanted = ["order", "block", "cpu-rate"]

@@ -1,16 +1,16 @@
-"""The HPL step model against real runs of HPL on processors: variant ``cpu`` with rates measured on the same machine.
+"""Validate the HPL step model against real runs on processors: variant ``cpu`` with rates measured on the same machine.
 
-Four models are compared (Hu and Lu 2021, doi 10.1007/s11227-021-03829-x, whose model counts the update alone):
+Four models are compared (Hu and Lu 2021, doi 10.1007/s11227-021-03829-x, whose model only counts the update):
 
 * ``GEMM only``: the update of the trailing matrix.
 * ``credited / GEMM rate``: all operations that HPL credits, 2/3 N³ + 3/2 N², at the rate of the update.
 * ``three rates``: update, triangular solve and panel, each at its own rate.
-* ``all parts``: these three, and what moves data: row exchanges, the panel's broadcast, back substitution.
+* ``all parts``: these three, and data movement: row exchanges, the panel's broadcast, back substitution.
 
-On P x Q processes the update is shared by all. The triangular solve is shared by columns only, since every process row
-solves for itself; the panel by rows only, since one process column factorises it and, without look-ahead, the others
-wait. Rates depend on the order m of the remaining matrix: between the measured orders they are interpolated, outside
-them the nearest counts, and each operation of a step is done at the rate of its step.
+On P x Q processes, all share the update. Columns only share the triangular solve, because every process row solves
+for itself. Rows only share the panel: one process column factorises it and, without look-ahead, the others wait. Rates
+depend on the order m of the remaining matrix. They are interpolated between the measured orders, with the nearest value
+outside them, and each operation of a step uses the rate of its step.
 
 Data moved in a step on P x Q processes: 32 NB m / Q bytes by row exchanges, in memory; with P > 1 also
 16 NB m (P - 1) / (P Q) bytes in messages; with Q > 1 the panel, 8 NB (m + NB) / P bytes in messages, once, because the
@@ -42,7 +42,7 @@ from hpcai.predict.hpl.simulate import simulate
 
 Model = Literal["all parts", "three rates", "GEMM only", "credited / GEMM rate"]
 PARTS = ("update_s", "solve_s", "panel_s", "exchange_s", "broadcast_s", "substitution_s")
-"""Of the model ``all parts``: columns of the table."""
+"""Parts of the model ``all parts``: columns of the table."""
 WITH_PARTS = ("all parts", "three rates")
 GOAL_RATIO = 0.05
 """Accepted error of the predicted time."""
@@ -59,14 +59,14 @@ NO_RATES = Message("hpl_validation.no_rates", "nothing is predicted: the rates i
 
 @dataclass(frozen=True)
 class ProcessRates:
-    """Rates of one process, each over all steps of one run: work over the sum of its times; NaN if not measured.
+    """Rates of one process over all steps of one run: work over the sum of its times; NaN if not measured.
 
     Attributes
     ----------
     gemm, trsm, panel
         [flop/s].
     exchange, substitution
-        Of row exchanges and back substitution, in memory [B/s].
+        Row exchanges and back substitution, in memory [B/s].
     """
 
     gemm: float
@@ -77,7 +77,7 @@ class ProcessRates:
 
 
 def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GOAL_RATIO) -> pd.DataFrame:
-    """Compare measured runs with what the models predict from measured rates.
+    """Compare measured runs with the models' predictions from measured rates.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GO
     Returns
     -------
     pandas.DataFrame
-        One row per run and model, the columns of :data:`COLUMNS`. ``error_ratio`` is predicted over measured time,
-        less one. ``within_goal`` is empty where the run was not accepted or nothing is predicted.
+        One row per run and model, with the columns :data:`COLUMNS`. ``error_ratio`` is predicted over measured time,
+        minus one. ``within_goal`` is empty if the run was rejected or there is no prediction.
     """
     rows = [row for run in runs.to_dict("records") for row in _compare(run, rates, goal_ratio)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
@@ -108,7 +108,7 @@ def average_rates(order: int, block: int, process_rows: int, process_columns: in
     Parameters
     ----------
     order, block, process_rows, process_columns
-        N, NB, P and Q; only rates that were measured for this NB, P and Q count.
+        N, NB, P and Q; only rates measured for this NB, P and Q count.
     rates
         Table ``hpl_rates``.
     """
@@ -131,7 +131,7 @@ def average_rates(order: int, block: int, process_rows: int, process_columns: in
 
 
 def part_times(run: Mapping[Hashable, Any], rates: ProcessRates) -> dict[str, float]:
-    """Return the time [s] of each part of a run, in the order of :data:`PARTS`; NaN where a rate is not known."""
+    """Return the time [s] of each part of a run, in the order of :data:`PARTS`; NaN for an unknown rate."""
     order, block = int(run["order"]), int(run["block"])
     rows, columns = int(run["process_rows"]), int(run["process_columns"])
     m = list_trailing_orders(order, block)
@@ -150,7 +150,7 @@ def part_times(run: Mapping[Hashable, Any], rates: ProcessRates) -> dict[str, fl
 
 
 def predict_time_s(model: Model, run: Mapping[Hashable, Any], rates: ProcessRates) -> float:
-    """Return the time [s] that a model predicts for a run on P x Q processes; NaN if a rate is not known."""
+    """Return the time [s] that a model predicts for a run on P x Q processes; NaN for an unknown rate."""
     order, block = int(run["order"]), int(run["block"])
     rows, columns = int(run["process_rows"]), int(run["process_columns"])
     if model == "all parts":
@@ -162,7 +162,7 @@ def predict_time_s(model: Model, run: Mapping[Hashable, Any], rates: ProcessRate
     if model == "credited / GEMM rate":
         return float(count_reported_flop(float(order)) / together)
     with_parts = 1.0 if model == "three rates" else float("nan")
-    # A rate that is not given leaves its part out.
+    # A missing rate omits its part.
     node = NodeRates(cpu_rate_flop_per_s=together)
     scenario = Scenario(
         order=order,

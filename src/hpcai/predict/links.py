@@ -11,15 +11,15 @@ from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message
 
 Form = Literal["corrected", "printed"]
-"""The equation as dimensions demand it, or as the source prints it."""
+"""The equation with consistent dimensions, or as printed in the source."""
 
 Framing = Literal["paper", "standard"]
 
 SLOT_BIT = 512
 HEADERS_BYTES = 58
-"""What the source subtracts from the MTU and adds to each frame."""
+"""Bytes that the source subtracts from the MTU and adds to each frame."""
 HEADERS_IN_PAYLOAD_BYTES, OVERHEAD_ON_WIRE_BYTES = 40, 38
-"""IP and TCP headers are part of the MTU; preamble, Ethernet header, check sum and gap are not."""
+"""The MTU includes IP and TCP headers; preamble, Ethernet header, checksum and gap are extra."""
 
 HOST_LINKS_BYTES_PER_S: dict[str, float] = {
     "paper_Gen3": 32e9,
@@ -29,8 +29,8 @@ HOST_LINKS_BYTES_PER_S: dict[str, float] = {
     "x16_Gen3": 15.75e9,
     "x16_Gen4": 31.5e9,
 }
-"""Host links by name. ``paper_…``: the rates of the source's Figs 5 to 7. Gen3 and Gen4 are both directions of 16
-lanes together; Gen4E and Gen4S are no standard names, and which of the two larger rates each has is inferred from
+"""Host links by name. ``paper_…``: the rates of the source's Figs 5 to 7. Gen3 and Gen4 count both directions of 16
+lanes. Gen4E and Gen4S are not standard names; which of the two larger rates each has is inferred from
 their order.
 ``x16_…``: one direction of 16 lanes."""
 UNKNOWN_GENERATION = Message(
@@ -50,7 +50,7 @@ class LaneRate:
 
     data_bit_per_s: float
     encoding_ratio: float | None
-    """Share of the signalling rate that carries data; None = the source gives the data rate only."""
+    """Share of the signalling rate that carries data; None = the source only gives the data rate."""
 
 
 def _from_signalling(signalling_bit_per_s: float, encoding_ratio: float) -> LaneRate:
@@ -69,18 +69,18 @@ INFINIBAND_LANES: dict[str, LaneRate] = {
 
 @dataclass(frozen=True)
 class Network:
-    """A network between nodes; it costs what :func:`message_time_s` says.
+    """A network between nodes; :func:`message_time_s` computes its cost.
 
     Attributes
     ----------
     name
-        What tables show.
+        Display name in tables.
     kind
-        ``plain`` is a rate without frames; InfiniBand costs the same in the corrected form.
+        ``plain`` is a rate without frames; in the corrected form, InfiniBand costs the same.
     rate_bit_per_s
-        Data rate of one direction [bit/s], encoding and lanes included; may be an array.
+        Data rate of one direction [bit/s], including encoding and lanes; may be an array.
     encoding_ratio
-        InfiniBand only: needed by the printed form, which divides by it a second time.
+        InfiniBand only: required by the printed form, which divides by it a second time.
     mtu_bytes, framing, slot_time
         Ethernet only, see :func:`ethernet_time_s`.
     """
@@ -95,7 +95,7 @@ class Network:
 
 
 def plain_network(rate_bit_per_s: ArrayLike, name: str = "") -> Network:
-    """Return a network that is nothing but a rate [bit/s]."""
+    """Return a network defined by its rate alone [bit/s]."""
     return Network(name or _name_of(rate_bit_per_s), "plain", rate_bit_per_s)
 
 
@@ -113,7 +113,7 @@ def infiniband_network(generation: str, lanes: int = 4) -> Network:
     Raises
     ------
     ConfigError
-        For an unknown generation or no lane.
+        If the generation is unknown or there is no lane.
     """
     if generation not in INFINIBAND_LANES:
         known = ", ".join(INFINIBAND_LANES)
@@ -126,7 +126,7 @@ def infiniband_network(generation: str, lanes: int = 4) -> Network:
 
 
 def named_network(text: str) -> Network | None:
-    """Return the network of a name such as ``10GbE``, ``EDR`` (4 lanes) or ``EDR1x``; None if it is no name."""
+    """Return the network for a name such as ``10GbE``, ``EDR`` (4 lanes) or ``EDR1x``; None for any other text."""
     ethernet = re.fullmatch(r"(\d+(?:\.\d+)?)GbE", text)
     if ethernet:
         return ethernet_network(float(ethernet[1]) * 1e9)
@@ -152,7 +152,7 @@ def ethernet_time_s(
         ``paper``: 58 bytes are subtracted from the MTU and added to each frame. ``standard``: a frame carries MTU - 40
         bytes (IP and TCP headers) and takes MTU + 38 on the wire.
     slot_time
-        Charge 512 bit times for each frame, as the source does; it applies to half-duplex links only.
+        Charge 512 bit times per frame, as the source does; this applies to half-duplex links only.
     form
         ``printed``: eq. 9 adds the payload in bytes to headers in bits.
 
@@ -189,8 +189,8 @@ def printed_step_time_s(
 ) -> NDArray[np.float64]:
     """Return the network time [s] of one HPL step as eqs 15 (Ethernet) and 16 (InfiniBand) are printed.
 
-    Eq. 15 adds a number of doubles to bits; how many frames it means is not said, here as many as the bytes need. Eq.
-    16 has the block twice, 8 in place of 64, and the encoding twice. Both lack the factor of the topology.
+    Eq. 15 adds a number of doubles to bits; it does not define the number of frames, so we use as many as the bytes
+    need. Eq. 16 has the block twice, 8 in place of 64, and the encoding twice. Both lack the factor of the topology.
 
     Raises
     ------

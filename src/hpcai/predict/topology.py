@@ -1,4 +1,4 @@
-"""How often the data of one step crosses a link, for five network topologies (Hu and Lu 2021, section 4.3)."""
+"""Number of times that a step's data cross a link, for five network topologies (Hu and Lu 2021, section 4.3)."""
 
 from typing import get_args
 
@@ -14,12 +14,12 @@ UNKNOWN_TOPOLOGY = Message("topology.unknown_topology", "topology {topology!r} i
 
 
 def topology_factor(topology: ArrayLike, nodes: ArrayLike) -> NDArray[np.float64]:
-    """Return the factor by which a network multiplies the time of one message.
+    """Return the factor of a network on the time of one message.
 
     Parameters
     ----------
     topology
-        Name or names out of :data:`TOPOLOGIES`.
+        One or several names of :data:`TOPOLOGIES`.
     nodes
         Number of nodes; names and numbers broadcast against each other.
 
@@ -27,12 +27,12 @@ def topology_factor(topology: ArrayLike, nodes: ArrayLike) -> NDArray[np.float64
     -------
     numpy.ndarray
         star 2, bus = nodes, mesh 1, ring floor(nodes / 2), tree 2 ceil(log2 nodes). It is 0 for one node in every
-        topology, as nothing is sent; the source's formulas would charge a bus of one node.
+        topology, because nothing is sent; the source's formulas would charge a bus of one node.
 
     Raises
     ------
     ConfigError
-        For a topology that is none of the five.
+        For an unknown topology.
 
     Notes
     -----
@@ -43,7 +43,7 @@ def topology_factor(topology: ArrayLike, nodes: ArrayLike) -> NDArray[np.float64
     if unknown:
         raise ConfigError(UNKNOWN_TOPOLOGY(topology=unknown[0], known=", ".join(TOPOLOGIES)))
     count = np.maximum(np.asarray(nodes, dtype=np.float64), 1)
-    # frexp gives the exact power of two: ceil(log2 n) by the floating-point logarithm can be one too many.
+    # frexp gives the exact power of two: ceil(log2 n) with a floating-point logarithm can be one too large.
     height = np.frexp(count - 0.5)[1]
     factors = {"star": 2.0, "bus": count, "mesh": 1.0, "ring": np.floor(count / 2), "tree": 2.0 * height}
     chosen = np.select([names == name for name in TOPOLOGIES], [factors[name] for name in TOPOLOGIES])

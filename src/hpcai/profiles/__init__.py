@@ -1,1 +1,1 @@
-"""Profiled runs: turns their raw files into the tables that characterise a benchmark."""
+"""Profiled runs: turn their raw files into the tables that characterise a benchmark."""

@@ -1,4 +1,4 @@
-"""The view of ceilings: one table from the reports of all measurements, with the status of each and its reason."""
+"""The ceilings view: one table from all measurement reports, with a status and reason per row."""
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -20,20 +20,20 @@ from hpcai.profiles.views import VIEWS
 
 COLUMNS = VIEWS["ceilings"]
 MEASURED = "measured"
-"""Status of a ceiling that nothing stands against; the others: disturbed, refused, not measured."""
+"""Status of a ceiling without objections; the others: disturbed, refused, not measured."""
 ON_CORES = ("gemm", "convolution", "memory")
-"""Kinds whose threads are cores: more of them reach what fewer reach, because some may be idle."""
+"""Kinds whose threads are cores: more cores reach at least the rate of fewer, because some may idle."""
 NOT_QUIET = "disturbed: others, or a hypervisor, took more of the cores than the study's limit"
 SLOWER = Message("ceilings_view.slower", "{threads} threads reached {rate} at best")
 
 
 def ceiling_rows(report: CeilingReport, source: str) -> pd.DataFrame:
-    """Return the rows of the view of ceilings: the best of each kind, precision, back-end, place and threads.
+    """Return the rows of the ceilings view: the best of each kind, precision, back-end, place and threads.
 
-    ``value`` is the fastest repetition of the fastest way, ``median`` that way's, both in ``unit``; ``ways`` counts
-    those that it was chosen from. Cores are no slower than fewer of them: where fewer threads were faster, the row has
-    their rate, and ``threads_used`` says how many they were. A row whose best two repetitions do not agree is
-    disturbed. What has no sample at all is a row without a value, with the reason.
+    ``value`` is the fastest repetition of the fastest method and ``median`` that method's median, both in ``unit``;
+    ``ways`` counts the candidate methods. More cores are never slower than fewer: if fewer threads were faster, the row
+    has their rate, and ``threads_used`` their number. A row whose best two repetitions disagree is disturbed. A setting
+    without any sample gives a row without a value, with the reason.
     """
     measured = best_of(summarise(report.samples), KEYS)
     uncovered = [one for one in report.not_measured if not any(_is_of(best, one) for best in measured)]
@@ -42,14 +42,14 @@ def ceiling_rows(report: CeilingReport, source: str) -> pd.DataFrame:
 
 
 def judge_rows(ceilings: pd.DataFrame, machine: Machine) -> pd.DataFrame:
-    """Return the view of ceilings with the status of each row, and the reason of what is not simply measured.
+    """Return the ceilings view with the status of each row, and the reason unless it is plainly measured.
 
     Parameters
     ----------
     ceilings
-        Rows of all reports: with ``quiet`` of their reports, ``status`` and ``reason`` as far as they are known.
+        Rows of all reports: with their reports' ``quiet``, and ``status`` and ``reason`` as far as known.
     machine
-        Declared peaks: what is above is refused, as :func:`hpcai.metrics.roofline.ceilings.judge_ceilings` does.
+        Declared peaks; rates above them are refused, as in :func:`hpcai.metrics.roofline.ceilings.judge_ceilings`.
     """
     judged = judge_ceilings(ceilings, declared_peaks(machine))
     rows = [_judge(row) for row in judged.to_dict("records")]
@@ -67,7 +67,7 @@ def _judge(row: Mapping[Hashable, Any]) -> dict[str, str]:
 
 
 def _measured_row(own: Summary, measured: Iterable[Summary]) -> dict[str, object]:
-    """Return the row of a number of threads, with the rate of the fastest that are not more."""
+    """Return the row for a number of threads, with the rate of the fastest thread count up to it."""
     fewer = [one for one in measured if own.kind in ON_CORES and one.threads < own.threads and _is_alike(one, own)]
     best = max([own, *fewer], key=lambda one: one.best)
     disagreement = say_disagreement(best)
@@ -89,7 +89,7 @@ def _is_alike(one: Summary, other: Summary) -> bool:
 
 
 def _missing_rows(missing: Iterable[NotMeasured]) -> list[dict[str, object]]:
-    """Return one row for all settings that were not measured for one reason."""
+    """Return one row for all settings that share a reason for not being measured."""
     groups: dict[tuple[object, ...], list[NotMeasured]] = {}
     for one in missing:
         groups.setdefault(tuple(getattr(one, name) for name in (*KEYS, "reason")), []).append(one)
@@ -115,6 +115,6 @@ def _missing_row(group: Sequence[NotMeasured]) -> dict[str, object]:
 
 
 def _is_of(best: Summary, missing: NotMeasured) -> bool:
-    """Whether a ceiling covers what one of its ways did not measure; blank fields of the latter mean any."""
+    """Whether a ceiling covers an unmeasured method; blank fields of the method match any value."""
     said = {name: getattr(missing, name) for name in ("precision", "backend", "place", "threads")}
     return best.kind == missing.kind and all(getattr(best, name) == value for name, value in said.items() if value)

@@ -1,4 +1,4 @@
-"""What each benchmark asks of memory, network and storage on this machine: Table VII of the MLPerf HPC paper."""
+"""Memory, network and storage demands of each benchmark on this machine: Table VII of the MLPerf HPC paper."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ WARM = "the data was in the page cache: a bandwidth of memory, not of storage"
 
 @dataclass(frozen=True)
 class Found:
-    """One bandwidth [byte/s] with the tool that told it and its raw file."""
+    """One bandwidth [byte/s] with its tool and raw file."""
 
     value: float
     tool: str
@@ -27,11 +27,11 @@ NOTHING = Found(math.nan, "", "")
 
 
 def characterisation_view(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return a row per series, at its largest scale: three bandwidths, each measured or with a reason.
+    """Return one row per series, at its largest scale: three bandwidths, each measured or with a reason.
 
-    Memory: bytes to and from DRAM over the time of the kernels (hardware counters, at the smallest scale). Network:
-    bus bandwidth of the batches that carry the exchange (Horovod's timeline). I/O: mean over the workers of
-    bytes over their own read time (Darshan), of data that did not lie in the page cache.
+    Memory: DRAM bytes over kernel time (hardware counters, at the smallest scale). Network: bus bandwidth of the
+    batches that carry the exchange (Horovod's timeline). I/O: mean over the workers of bytes over their own read time
+    (Darshan), for data outside the page cache.
     """
     captures = views["captures"].sort_values("ranks", kind="stable")
     points = captures.drop_duplicates(SERIES, keep="last").sort_index()[list(IDENTITY)]

@@ -1,4 +1,4 @@
-"""Joins the views of all profiles with the ceilings of the machine and the rates of the timed runs."""
+"""Join the views of all profiles with the machine's ceilings and the rates of the timed runs."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,13 +27,13 @@ from hpcai.profiles.work_view import work_view
 from hpcai.records.run import read_part
 
 COUNTED = ("messages", "lanes", "kernel_names", "io_workers")
-"""Views of many rows, of which the texts say the number only."""
+"""Views with many rows, of which the summary has only the number."""
 Views = dict[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Files of everything that was measured besides the profiles, and the table of timed scales.
+    """Files of all other measurements, and the table of timed scales.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Measured:
     machine
         The machine file.
     tolerance
-        How much others may take of a machine that is called quiet.
+        Maximum use by others for a machine to count as quiet.
     """
 
     ceilings: Sequence[str | Path]
@@ -61,9 +61,9 @@ def collect_views(profiles: Mapping[str, Sequence[pd.DataFrame]], measured: Meas
     Parameters
     ----------
     profiles
-        By name, the views of each kind of profile; a view may come from several kinds.
+        The views of each kind of profile, by name; a view may come from several kinds.
     measured
-        What else is needed.
+        The other measurements.
     """
     views = {name: join_views(name, profiles.get(name, ())) for name in VIEWS}
     views["lanes"] = _fullest_lanes(views["lanes"])
@@ -80,7 +80,7 @@ def collect_views(profiles: Mapping[str, Sequence[pd.DataFrame]], measured: Meas
 
 
 def read_views(files: Mapping[str, str | Sequence[str]]) -> dict[str, list[pd.DataFrame]]:
-    """Return the tables in files, by the name of their view; a view may have several files."""
+    """Return the tables in files by view name; a view may have several files."""
     return {
         name: [read_parquet(path) for path in ([paths] if isinstance(paths, str) else paths)]
         for name, paths in files.items()
@@ -88,7 +88,7 @@ def read_views(files: Mapping[str, str | Sequence[str]]) -> dict[str, list[pd.Da
 
 
 def summarise_views(views: Mapping[str, pd.DataFrame]) -> bytes:
-    """Return what the report's texts need of the views as JSON with its digest: their rows, or their number."""
+    """Return the views for the report's texts as JSON with its digest: their rows, or only their number."""
     shown: dict[str, object] = {name: len(view) for name, view in views.items() if name in COUNTED}
     for name, view in views.items():
         if name not in COUNTED:
@@ -99,7 +99,7 @@ def summarise_views(views: Mapping[str, pd.DataFrame]) -> bytes:
 
 
 def _fullest_lanes(lanes: pd.DataFrame) -> pd.DataFrame:
-    """Keep for each point the lanes that show computation, where there are any."""
+    """Keep for each configuration the lanes that show computation, if any do."""
     computing = lanes.loc[lanes["lane"] == "computation", "source"].unique()
     richer = lanes[lanes["source"].isin(computing)]
     known = pd.MultiIndex.from_frame(richer[POINT])
@@ -108,7 +108,7 @@ def _fullest_lanes(lanes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_overlap(communication: pd.DataFrame, overlap: pd.DataFrame) -> pd.DataFrame:
-    """Fill in the overlap that was measured in the profile of kernels of the same point."""
+    """Fill in the overlap measured by the kernel profile of the same configuration."""
     known = overlap[[*POINT, "overlap_ratio", "source"]].rename(columns={"source": "overlap_source"})
     bare = communication.drop(columns=["overlap_ratio", "overlap_source"])
     joined = bare.merge(known.drop_duplicates(POINT), on=POINT, how="left")
@@ -116,11 +116,11 @@ def _with_overlap(communication: pd.DataFrame, overlap: pd.DataFrame) -> pd.Data
 
 
 def _with_epochs(io: pd.DataFrame, scales: pd.DataFrame) -> pd.DataFrame:
-    """Fill in the time of an epoch from the timed runs of the same point."""
+    """Fill in the epoch time from the timed runs of the same configuration."""
     known = scales[[*POINT, "epoch_mean_s"]].rename(columns={"epoch_mean_s": "epoch_s"})
     joined = io.drop(columns="epoch_s").merge(known, on=POINT, how="left")
     share = joined["io_epoch_s"].astype(float) / joined["epoch_s"].astype(float)
-    joined["io_share_ratio"] = share.mask(joined["data"] == "staging")  # once per run, not in every epoch
+    joined["io_share_ratio"] = share.mask(joined["data"] == "staging")  # happens once per run, not every epoch
     return as_view("io", joined)
 
 

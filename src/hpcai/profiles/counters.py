@@ -1,4 +1,4 @@
-"""The kind ``counters``: hardware counters of a profiled run for work, memory traffic and instructions per cycle."""
+"""The kind ``counters``: work, memory traffic and instructions per cycle of a profiled run from hardware counters."""
 
 import math
 import subprocess
@@ -42,7 +42,7 @@ PERF_EVENTS = "task-clock,cycles,instructions,cache-references,cache-misses"
 def counter_views(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return the view ``counters`` of one profiled run: all kernels of the profiled steps on rank 0.
 
-    perf counts the whole process of rank 0 instead, as its row says.
+    perf instead counts the whole process of rank 0, as noted in its row.
     """
     if profile.capture.tool == "perf":
         reading = read_perf_stat(profile.file("perf.csv"))
@@ -62,12 +62,12 @@ PERF = (
 
 
 def _samples(profile: Profile) -> float:
-    """Return the samples that rank 0 trained on while it was profiled; of shared samples, its share."""
+    """Return the number of samples on which rank 0 trained while profiled; its share if ranks share samples."""
     return len(profile.profiled_steps()) * profile.plan.local_batch / profile.plan.point.spatial_parts
 
 
 def counters_of(profile: Profile) -> Reading | None:
-    """Return the counters of each kernel; None for a tool that does not tell kernels apart."""
+    """Return the counters of each kernel; None for a tool that does not distinguish kernels."""
     reader = READERS.get(profile.capture.tool)
     return reader(profile) if reader else None
 
@@ -95,8 +95,8 @@ def _kernel_row(reading: Reading, compute_capability: str) -> dict[str, object]:
 
 
 def _perf_row(reading: Reading) -> dict[str, object]:
-    """Return instructions per cycle of the whole process; perf's generic events count neither work nor DRAM traffic."""
-    events = reading.table["event"].str.partition(":")[0]  # an ordinary user counts cycles:u
+    """Return instructions per cycle of the whole process; perf's generic events cover neither work nor DRAM traffic."""
+    events = reading.table["event"].str.partition(":")[0]  # for ordinary users the event is cycles:u
     values = reading.table.groupby(events)["value"].sum(min_count=1)
     reasons = [PERF, *reading.reasons]
     return {
@@ -111,7 +111,7 @@ def _find(plan: RunPlan) -> Instrument | Missing:
         return _perf() if wanted in ("auto", "perf") else Missing(f"{wanted} needs an accelerator")
     if wanted == "perf":
         return _perf()
-    capability = compute_capability()  # the meaning of the counters depends on it
+    capability = compute_capability()  # determines the meaning of the counters
     if isinstance(capability, Missing):
         return capability
     name = ("nvprof" if capability < 7.5 else "ncu") if wanted == "auto" else wanted
@@ -133,7 +133,7 @@ def _ncu() -> Instrument | Missing:
     if isinstance(program, Missing):
         return program
     window = ("--profile-from-start", "off", "--target-processes", "all")
-    # A replayed exchange waits for ranks that do not repeat theirs.
+    # A replayed exchange would wait for ranks that do not repeat theirs.
     chosen = ("--metrics", NCU_METRICS, "--kernel-name", "regex:^(?!.*nccl)")
     form = ("--csv", "--page", "raw", "--print-units", "base", "--log-file", "{raw}/ncu.csv")
     prefix = ("env", "LC_ALL=C", program, *window, *chosen, *form)
@@ -155,7 +155,7 @@ def _perf() -> Instrument | Missing:
     return Instrument("perf", ("perf.csv",), first_rank_prefix=prefix)
 
 
-# Tools that replay kernels cannot replay an exchange: the smallest scale.
+# Tools that replay kernels cannot replay an exchange, so they run at the smallest scale.
 PROFILE = Kind(
     place=3,
     tables=("counters",),

@@ -1,6 +1,7 @@
-"""Darshan's run-time library: where it is, and how it watches the ranks of a run that are not MPI programs.
+"""Darshan's run-time library: find it, and attach it to ranks that are not MPI programs.
 
-Tried with Darshan 3.5.0 (its documentation: darshan-runtime, "Instrumenting non-MPI applications" and "Configuration").
+Tested with Darshan 3.5.0 (its documentation: darshan-runtime, "Instrumenting non-MPI applications" and
+"Configuration").
 """
 
 import ctypes.util
@@ -13,7 +14,7 @@ from pathlib import Path
 
 LIBRARY = "libdarshan.so"
 MODULE_VARIABLES = ("DARSHAN_ROOT", "DARSHAN_DIR", "DARSHAN_HOME", "DARSHAN_RUNTIME_ROOT", "DARSHAN_RUNTIME_DIR")
-"""Set by environment modules and Spack to the library's installation."""
+"""Variables that environment modules and Spack set to the library's installation."""
 PLACES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt/darshan/lib")
 JOB_VARIABLE = "HPCAI_DARSHAN_JOB"
 CONFIGURATION = """\
@@ -25,7 +26,7 @@ NAMEMEM 32
 APP_EXCLUDE uname,lscpu
 NAME_EXCLUDE .* POSIX,STDIO,DXT_POSIX
 """
-"""Nothing but the data: the imports of Python and TensorFlow alone fill the 1,024 records that are the default."""
+"""Records only the data: imports of Python and TensorFlow alone would fill the default 1,024 records."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,13 @@ class DarshanLibrary:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Command to put before each rank's program: only there, or each helper of the launcher would write a log."""
+        """Command prefix of each rank's program; applied elsewhere, each helper of the launcher would write a log."""
         variables = {
             "LD_PRELOAD": str(self.path),
             "DARSHAN_ENABLE_NONMPI": "1",
             "DARSHAN_LOGPATH": "{raw}/darshan",
             "DARSHAN_CONFIG_PATH": "{raw}/darshan.conf",
-            # Darshan takes the job's number, by which logs are grouped, from the variable that this one names.
+            # Darshan groups logs by job number, which it reads from the variable named here.
             "DARSHAN_JOBID": JOB_VARIABLE,
             JOB_VARIABLE: "{job}",
         }
@@ -50,7 +51,7 @@ class DarshanLibrary:
 
 
 def find_darshan(setting: str | None, environment: Mapping[str, str] = os.environ) -> DarshanLibrary | str:
-    """Return the library by setting, by environment module or by library path; a text says why there is none."""
+    """Find the library by setting, environment module or library path; return the reason as text if there is none."""
     if setting is not None:
         path = Path(os.path.expandvars(setting))
         return DarshanLibrary(path) if path.is_file() else f"profilers.darshan_library: {path} is not a file"
@@ -74,13 +75,13 @@ def _places(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def prepare_darshan(raw: Path, data: Sequence[Path]) -> None:
-    """Write the configuration, which includes the data's folders only, and make the folders of the logs.
+    """Write the configuration, which includes only the data folders, and create the log folders.
 
-    A star in the name of a folder stands for any part of it, such as the name of a node.
+    An asterisk in a folder name matches any text, such as a node's name.
 
-    Darshan puts a log below YEAR/MONTH/DAY of the process's start and does not make these folders.
+    Darshan puts a log below YEAR/MONTH/DAY of the process's start and does not create these folders.
     """
-    # Darshan compares paths as they were opened, links and all, and takes a blank for the end of the pattern.
+    # Darshan compares paths as opened, with links unresolved, and ends a pattern at the first blank.
     named = dict.fromkeys(path for folder in data for path in (folder.absolute(), folder.resolve()))
     folders = "|".join(re.escape(str(path)).replace("\\ ", ".").replace(r"\*", "[^/]*") for path in named)
     (raw / "darshan.conf").write_text(f"{CONFIGURATION}NAME_INCLUDE ^({folders})/ POSIX,STDIO,DXT_POSIX\n")

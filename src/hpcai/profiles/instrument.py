@@ -18,39 +18,39 @@ StepProfiler = Literal["none", "tensorflow", "cuda"]
 
 @dataclass(frozen=True)
 class Missing:
-    """Why nothing can be measured, in words that complete "not measured: "."""
+    """Why nothing can be measured, as the end of "not measured: "."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Instrument:
-    """One tool around the ranks of a profiled run.
+    """One tool attached to the ranks of a profiled run.
 
     In its texts ``{raw}`` stands for the attempt's folder and ``{job}`` for a unique number.
 
     Attributes
     ----------
     tool
-        Name of the tool, as the reports show it.
+        Name of the tool, as shown in reports.
     raw
-        Patterns of the files, below the attempt's folder, that the tool leaves behind; the first must match.
+        Patterns of the tool's output files, below the attempt's folder; the first must match.
     prefix
-        Command put before every rank's program.
+        Command prefix of every rank's program.
     first_rank_prefix
-        Command put before the program of the first rank only.
+        Command prefix of the first rank's program only.
     environment
-        Variables of the launcher and so of all ranks.
+        Environment variables of the launcher and therefore of all ranks.
     step_profiler
-        What a rank starts and stops around the profiled steps.
+        Profiler that a rank starts and stops around the profiled steps.
     before
-        What is to be done first, given the attempt's folder and the folders of the data.
+        Called first, with the attempt's folder and the data folders.
     beside
-        What goes on in this process while the ranks run, given the attempt's folder.
+        Context in this process while the ranks run, given the attempt's folder.
     afterwards
-        Commands that turn what the tool left into text; run in the attempt's folder.
+        Commands that convert the tool's output to text; run in the attempt's folder.
     compute_capability
-        Of the accelerator, on which the meaning of counters depends; blank on processors.
+        Compute capability of the accelerator, which determines the meaning of counters; blank on processors.
     """
 
     tool: str
@@ -65,23 +65,23 @@ class Instrument:
     compute_capability: str = ""
 
     def wrap(self, program: Sequence[str], attempt: Path) -> list[str]:
-        """Return the program of a rank with the tool around it."""
+        """Return a rank's program wrapped by the tool."""
         first = (sys.executable, "-m", "hpcai.training.first_rank", *self.first_rank_prefix, "--")
         prefix = (*self.prefix, *(first if self.first_rank_prefix else ()))
         return [*(_filled(word, attempt) for word in prefix), *program]
 
     @property
     def wraps(self) -> bool:
-        """Whether the tool has processes of its own around the ranks."""
+        """Whether the tool puts processes of its own around the ranks."""
         return bool(self.prefix or self.first_rank_prefix)
 
     def variables(self, attempt: Path) -> dict[str, str]:
-        """Return the variables of the launcher."""
+        """Return the launcher's environment variables."""
         return {name: _filled(value, attempt) for name, value in self.environment.items()}
 
     @property
     def facts(self) -> InstrumentFacts:
-        """What is written into the raw folder of a run."""
+        """Return the facts to write into a run's raw folder."""
         return InstrumentFacts(tool=self.tool, raw=self.raw, compute_capability=self.compute_capability)
 
     def finish(self, attempt: Path) -> None:
@@ -114,6 +114,6 @@ def compute_capability() -> float | Missing:
 
 
 def tool_on_path(name: str) -> str | Missing:
-    """Return the path of a profiler, or that it is missing."""
+    """Return the path of a profiler, or report it missing."""
     found = shutil.which(name)
     return found or Missing(f"{name} is not on the PATH; load its module")

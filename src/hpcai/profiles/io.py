@@ -29,7 +29,7 @@ NOBODY_READ = Message(
 
 @dataclass(frozen=True)
 class Data:
-    """One folder of data that the ranks read: its role, what an epoch needs of it [byte], whether it was cached."""
+    """One data folder read by the ranks: its role, bytes needed per epoch, and whether it was cached."""
 
     role: str
     folder: Path
@@ -38,9 +38,9 @@ class Data:
 
 
 def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the views ``io`` (one row for each folder of data) and ``io_workers`` (one for each process).
+    """Return the views ``io`` (one row per data folder) and ``io_workers`` (one per process).
 
-    The time of an epoch is not in it: that of a profiled run would not count.
+    The epoch time is omitted, because that of a profiled run would not count.
     """
     logs = profile.files(".darshan")
     seen, workers = [], []
@@ -64,7 +64,7 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
 
 
 def _read(logs: list[Path], folder: Path) -> tuple[str, Reading]:
-    """Return the folder as the ranks named it, with links or without, and what was read below it."""
+    """Return the folder as named by the ranks, links resolved or not, and the reads below it."""
     names = list(dict.fromkeys(str(path) for path in (folder.absolute(), folder.resolve())))
     for name in names:
         reading = read_darshan_logs(logs, name)
@@ -74,14 +74,14 @@ def _read(logs: list[Path], folder: Path) -> tuple[str, Reading]:
 
 
 def _folders(profile: Profile) -> list[Data]:
-    """Return the folders of data as the ranks named them; what was just staged lies in the page cache."""
+    """Return the data folders as named by the ranks; just staged data is in the page cache."""
     command, origin = profile.record.provenance.command, profile.record.provenance
     options = dict(pairwise(command))
     cache: PageCache = "cold" if origin.page_cache == "dropped" else "unknown"
     manifest_path = Path(options["--manifest"])
     if "--pack" in options:
         folder, packed = Path(options["--pack"]).parent, read_pack(Path(options["--pack"]))
-        if profile.plan.benchmark.staging.place == "none":  # packed data that are trained on in place
+        if profile.plan.benchmark.staging.place == "none":  # packed data, used for training in place
             shards_bytes = sum(shard.bytes for shard in packed.shards if shard.split == "train")
             return [Data("training input", folder, float(shards_bytes), cache)]
         content_bytes = sum(member.content_bytes for member in packed.members("train"))

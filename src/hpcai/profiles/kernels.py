@@ -1,4 +1,4 @@
-"""The kind ``kernels``: compute time by category, and the share of the exchange that kernels overlap."""
+"""The kind ``kernels``: compute time by category, and the share of the exchange overlapped by kernels."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -27,14 +27,14 @@ OPERATIONS = "steps.xplane.pb"
 TRACES = (OPERATIONS, TIMELINE)
 NOT_COMPUTING = ("input pipeline", "allreduce", "other collectives")
 TOP = 25
-"""Kernels that are shown by name."""
+"""Number of kernels shown by name."""
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """A table of kernels, the artefacts behind it, and how whole they are.
+    """A kernel table, its source files, and their completeness.
 
-    ``operations`` and ``traffic`` are there if the same steps were seen operation by operation and in a timeline.
+    ``operations`` and ``traffic`` exist if both an operation profile and a timeline cover the same steps.
     """
 
     table: pd.DataFrame
@@ -46,7 +46,7 @@ class Kernels:
 
     @classmethod
     def of(cls, table: pd.DataFrame, *readings: Reading) -> "Kernels":
-        """Return kernels that were read from several artefacts: as whole as the least whole of them."""
+        """Return kernels read from several files; the least complete file determines the completeness."""
         sources = tuple(reading.source for reading in readings)
         reasons = tuple(reason for reading in readings for reason in reading.reasons)
         return cls(table, sources, min(reading.coverage_ratio for reading in readings), reasons)
@@ -55,14 +55,14 @@ class Kernels:
 def kernel_views(profile: Profile, counters: Reading | None = None) -> dict[str, pd.DataFrame]:
     """Return the views ``kernels``, ``kernel_names``, ``lanes`` and ``overlap`` of one profiled run.
 
-    The last two need operations and timeline of the same steps, which TensorFlow's profiler and Horovod give.
+    The last two need operations and timeline of the same steps, from TensorFlow's profiler and Horovod.
 
     Parameters
     ----------
     profile
-        Times of kernels.
+        The profile with the kernel times.
     counters
-        Hardware counters of the same benchmark and variant, from a run of their own.
+        Hardware counters of the same benchmark and variant, from a separate run.
     """
     kernels = READERS[profile.capture.tool](profile)
     tool, source = profile.capture.tool, ", ".join(map(str, kernels.sources))
@@ -103,14 +103,14 @@ def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _transfers(traffic: Traffic) -> pd.DataFrame:
-    """Return what Horovod's own thread did, as kernels: TensorFlow's profiler sees only that it was asked to."""
+    """Return the work of Horovod's own thread as kernels: TensorFlow's profiler sees only the request."""
     batches = traffic.messages
     row = {"name": traffic.transfer, "kind": "kernel", "device": "/host:CPU", "calls": len(batches)}
     return pd.DataFrame([{**row, "total_s": batches["duration_s"].sum()}])
 
 
 def _together(profile: Profile, kernels: Kernels) -> dict[str, pd.DataFrame]:
-    """Return what needs both views of the same steps, on the wall clock: lanes and overlap."""
+    """Return the views that need both profiles of the same steps on the wall clock: lanes and overlap."""
     operations, traffic = kernels.operations, kernels.traffic
     if operations is None or traffic is None:
         return {"lanes": as_view("lanes", []), "overlap": as_view("overlap", [])}
@@ -148,7 +148,7 @@ READERS: dict[str, Callable[[Profile], Kernels]] = {
     "nvprof": _nvprof,
     "Nsight Systems": _nsys,
 }
-"""By tool, how its raw files become a table of kernels."""
+"""How each tool's raw files become a kernel table."""
 
 
 def _find(plan: RunPlan) -> Instrument | Missing:
@@ -169,7 +169,7 @@ def _find(plan: RunPlan) -> Instrument | Missing:
 
 
 def _exchange(plan: RunPlan) -> Mapping[str, str]:
-    """Ask for Horovod's timeline of the same steps: TensorFlow's profiler sees only that an exchange began."""
+    """Request Horovod's timeline of the same steps: TensorFlow's profiler sees only the start of an exchange."""
     return TIMELINE_ENVIRONMENT if plan.point.ranks > 1 and plan.point.engine == USUAL_ENGINE else {}
 
 
@@ -202,12 +202,12 @@ def _key(profile: Profile) -> tuple[str, ...]:
 
 
 def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, ...], Reading]:
-    """Return the counters of each benchmark, variant and engine that has readable ones."""
+    """Return the readable counters of each benchmark, variant and engine."""
     found = {}
     for profile in profiles:
         try:
             reading = counters_of(profile) if profile.capture.status == "measured" else None
-        except HpcaiError:  # said in the row of the counters' own capture
+        except HpcaiError:  # reported in the row of the counters' capture
             continue
         if reading is not None:
             found[_key(profile)] = reading

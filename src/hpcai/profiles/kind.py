@@ -13,22 +13,22 @@ from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, Missing
 from hpcai.profiles.profile import Profile
 
 PATTERN = "hpcai.profiles.*"
-"""What may be loaded, for the digest of a rule (`hpcai.campaign.library_digest`)."""
+"""Modules that may be loaded, for the digest of a rule (`hpcai.campaign.library_digest`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind(ProfileFacts):
-    """One kind of profile: facts in literals, and two functions.
+    """One kind of profile: literal facts, and functions.
 
     Attributes
     ----------
     find_instrument
         Returns the tool for a profiled run on this machine, or why there is none.
     read
-        Returns the tables of one captured profile; a second argument is what ``gather`` returned, if there is ``also``.
-        An `HpcaiError` costs this capture's rows alone.
+        Returns the tables of one captured profile; with ``also``, the result of ``gather`` is the second argument. An
+        `HpcaiError` invalidates only this capture's rows.
     gather
-        Returns what ``read`` needs of the captures of the kind ``also``.
+        Returns the data that ``read`` needs from captures of the kind ``also``.
     """
 
     find_instrument: Callable[[RunPlan], Instrument | Missing]
@@ -37,7 +37,7 @@ class Kind(ProfileFacts):
 
 
 def kind_of(name: str) -> Kind:
-    """Return a kind by its name, one of `PROFILES`; only its module is imported."""
+    """Return a kind by its name, one of `PROFILES`; imports only its module."""
     if name not in PROFILES:
         raise KeyError(name)
     kind: Kind = import_module(PATTERN.replace("*", name)).PROFILE

@@ -1,4 +1,4 @@
-"""The views of links: the measured allreduces of this machine by message size, as a line, and as a ceiling."""
+"""Link views: this machine's measured allreduces by message size, as a fitted line, and as a ceiling."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,7 +16,7 @@ LINK_COLUMNS = columns_of("links")
 
 
 def link_rows(report: AllreduceReport, source: str) -> pd.DataFrame:
-    """Return the rows of the view of links: for each size one of the transfer and one of the whole call."""
+    """Return the rows of the link view: per size one for the transfer and one for the whole call."""
     rows = [
         _link_row(report, what, size, times_s)
         for what in (TRANSFER, CALL)
@@ -26,7 +26,7 @@ def link_rows(report: AllreduceReport, source: str) -> pd.DataFrame:
 
 
 def scope_of(report: AllreduceReport) -> str:
-    """Return ``node`` for ranks of one node, ``network`` for more, blank if no rank has reported."""
+    """Return ``node`` for ranks on one node, ``network`` for several nodes, blank if no rank has reported."""
     if report.nodes is None:
         return ""
     return "node" if report.nodes == 1 else "network"
@@ -38,7 +38,7 @@ def bus_factor(ranks: int) -> float:
 
 
 def _times_of(report: AllreduceReport, what: str) -> dict[int, list[float]]:
-    """Return the times that were measured of each size."""
+    """Return the measured times per size."""
     sizes: dict[int, list[float]] = {}
     for sample in report.samples:
         time_s = sample.duration_s if what == CALL else sample.transfer_s
@@ -67,7 +67,7 @@ def _link_row(report: AllreduceReport, what: str, size_bytes: int, times_s: Sequ
 
 
 def link_fit_rows(report: AllreduceReport, source: str) -> pd.DataFrame:
-    """Return the rows of the view of link fits, of the transfer and of the whole call: numbers, or NaN and why."""
+    """Return the rows of the link fit view, for transfer and whole call: numbers, or NaN and the reason."""
     links = link_rows(report, source)
     ranks = np.nan if report.ranks is None else report.ranks
     rows = []
@@ -83,9 +83,9 @@ def link_fit_rows(report: AllreduceReport, source: str) -> pd.DataFrame:
 
 
 def allreduce_ceiling(report: AllreduceReport, source: str) -> pd.DataFrame:
-    """Return the row of the view of ceilings: the best bus bandwidth of any size, or why there is none.
+    """Return the row for the ceilings view: the best bus bandwidth over all sizes, or why there is none.
 
-    That of transfers, which holds those of trainings; of whole calls where the transfers were not timed.
+    Uses the transfers, which bound those in training; whole calls if the transfers were not timed.
     """
     links = link_rows(report, source)
     timed = TRANSFER if (links["what"] == TRANSFER).any() else CALL

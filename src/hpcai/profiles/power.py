@@ -1,4 +1,4 @@
-"""The kind ``power``: power and energy of a profiled run, by each meter that its node had."""
+"""The kind ``power``: power and energy of a profiled run, by each meter of its node."""
 
 import math
 from collections.abc import Callable
@@ -23,14 +23,14 @@ METERS: dict[str, Callable[[Path], Reading]] = {
     "power_rapl.csv": read_rapl,
     "power_slurm.csv": read_nvml_samples,
 }
-"""Reader of each meter's file; Slurm's samples have the columns of NVML's."""
+"""Reader of each meter's file; Slurm's samples have NVML's columns."""
 ONE_NODE = Message("power.one_node", "only one of {nodes} nodes was sampled")
 
 
 def power_views(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the view ``power``: one row for each meter, over the training steps alone.
+    """Return the view ``power``: one row per meter, covering only the training steps.
 
-    Evaluations between epochs are left out.
+    Evaluations between epochs are excluded.
     """
     rows = [_power(profile, path) for path in profile.files(".csv")]
     return {"power": join_views("power", rows)}

@@ -1,6 +1,6 @@
-"""Samples power and energy beside a run, by whatever meters the node has: NVML, RAPL, Slurm.
+"""Sample power and energy during a run with every meter of the node: NVML, RAPL, Slurm.
 
-Written are raw samples with the monotonic clock's time, which the ranks' steps are stamped with as well.
+The output is raw samples with monotonic time stamps, on the same clock as the ranks' steps.
 """
 
 import csv
@@ -19,18 +19,18 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 SAMPLE_S = 0.1
-"""NVML refreshes its power about every 100 ms; RAPL's counters wrap after minutes at the earliest."""
+"""Sampling interval [s]. NVML refreshes its power about every 100 ms; RAPL counters take minutes or longer to wrap."""
 SLURM_SAMPLE_S = 5.0
-"""Slurm's node daemons read their sensors every 30 s by default; each question costs the controller a message."""
+"""Sampling interval [s]. Slurm's nodes read sensors every 30 s by default; each query messages the controller."""
 POWERCAP = Path("/sys/class/powercap")
 WATTS = re.compile(r"CurrentWatts=(\S+)")
 ANSWER_S = 10.0
-"""Longest wait for Slurm's controller: a sample that comes later is none."""
+"""Longest wait for Slurm's controller [s]; a later answer is not a sample."""
 
 
 @dataclass(frozen=True)
 class Meter:
-    """One source of power or energy: its file, the file's columns, and how one sample of rows is taken."""
+    """One source of power or energy: its file, the file's columns, and the function that takes one sample of rows."""
 
     instrument: str
     columns: tuple[str, ...]
@@ -39,7 +39,7 @@ class Meter:
 
 
 def find_power_meters(powercap: Path = POWERCAP) -> tuple[list[Meter], list[str]]:
-    """Return the meters of this node, and for each that is missing why."""
+    """Return the meters of this node, and the reason for each missing one."""
     found = [_nvml(), _rapl(powercap), _slurm()]
     meters = [meter for meter in found if isinstance(meter, Meter)]
     return meters, [reason for reason in found if isinstance(reason, str)]
@@ -47,7 +47,7 @@ def find_power_meters(powercap: Path = POWERCAP) -> tuple[list[Meter], list[str]
 
 @contextmanager
 def metered(meters: Sequence[Meter], raw: Path) -> Iterator[None]:
-    """Sample all meters into ``raw``/power_INSTRUMENT.csv while the body runs, at its start and its end at least."""
+    """Sample all meters into ``raw``/power_INSTRUMENT.csv while the body runs, at least at its start and end."""
     ended = threading.Event()
     threads = [threading.Thread(target=_sample, args=(meter, raw, ended), daemon=True) for meter in meters]
     for thread in threads:
@@ -114,9 +114,9 @@ def _nvml_power_mw(handle: Any) -> int | str:  # noqa: ANN401  a handle of NVML 
 
 
 def _rapl(powercap: Path) -> Meter | str:
-    """Return a meter of the packages' energy counters; the domains below a package are part of it.
+    """Return a meter of the packages' energy counters, which include the domains below a package.
 
-    A platform domain (psys) stands beside the packages and contains them: its name tells the reader to leave it out.
+    A platform domain (psys) is listed next to the packages but contains them; the reader omits it by its name.
     """
     domains = sorted(powercap.glob("intel-rapl:[0-9]")) if powercap.exists() else []
     if not domains:
@@ -136,13 +136,13 @@ def _rapl(powercap: Path) -> Meter | str:
 
 
 def _domain_name(domain: Path) -> str:
-    """Return what a domain calls itself, such as package-0 or psys, told apart by its number."""
+    """Return a domain's own name, such as package-0 or psys, made unique by its number."""
     name = (domain / "name").read_text().strip()
     return name if name.startswith("package-") else f"{name}-{domain.name.rpartition(':')[2]}"
 
 
 def _slurm() -> Meter | str:
-    """Return a meter of the power that Slurm gathers of the allocation's nodes, where a plugin gathers it."""
+    """Return a meter of the node power gathered by Slurm, if an energy plug-in is active."""
     nodes, scontrol = os.environ.get("SLURM_JOB_NODELIST"), shutil.which("scontrol")
     if nodes is None or scontrol is None:
         return "Slurm: not inside a job" if nodes is None else "Slurm: scontrol is not on the PATH"
@@ -153,7 +153,7 @@ def _slurm() -> Meter | str:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S)
         except subprocess.TimeoutExpired:
             return []
-        # No node draws 0 W: a plugin that has no value yet says 0 or n/s.
+        # No node draws 0 W: a plug-in without a value reports 0 or n/s.
         watts = [int(text) if text.isdigit() else 0 for text in WATTS.findall(done.stdout)]
         return [(index, value * 1000 or "") for index, value in enumerate(watts)]
 

@@ -1,4 +1,4 @@
-"""One captured profile: which point it belongs to, its raw files (checked), and when its steps ran."""
+"""One captured profile: its configuration, its verified raw files, and the times of its steps."""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from hpcai.core.errors import ParseError
 from hpcai.records.run import RAW, Artefact, Capture, RunRecord, check_artefact, check_raw_file, read_part, read_record
 
 IDENTITY = ("run_id", *POINT, "nodes", "ranks")
-"""Columns that say which point a row belongs to; every view begins with them."""
+"""Columns that identify a row's configuration; every view begins with them."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Profile:
 
     @classmethod
     def at(cls, path: Path) -> "Profile":
-        """Return the profile whose capture.json this is."""
+        """Return the profile to which this capture.json belongs."""
         return cls(path.parent, read_part(Capture, path))
 
     @cached_property
     def plan(self) -> RunPlan:
-        """What was asked for: as the checked record says; without a run, as the workflow wrote it."""
+        """The requested run: from the checked record or, without a run, from the workflow's plan."""
         if self.capture.status == "measured":
             return self.record.plan
         return read_plan(self.folder / "plan.json")
@@ -49,12 +49,12 @@ class Profile:
         return {"run_id": self.plan.run_id, **{name: getattr(point, name) for name in IDENTITY[1:]}}
 
     def files(self, ending: str) -> list[Path]:
-        """Return the raw files with this ending after making sure that they are what was captured.
+        """Return the raw files with this ending after verifying that they are unchanged.
 
         Raises
         ------
         ParseError
-            If a file was changed or lost since: no flipped bit may become a number.
+            If a file was changed or lost since the capture: no flipped bit may become a number.
         """
         return [self._checked(one) for one in self.capture.raw if one.path.endswith(ending)]
 
@@ -81,19 +81,19 @@ class Profile:
     def steps(self) -> pd.DataFrame:
         """Return the training steps of rank 0: ``epoch``, ``start_s`` (seconds since 1970) and ``duration_s``.
 
-        Steps are stamped with the monotonic clock; clocks.json holds both clocks at one moment of the run.
+        Steps have monotonic time stamps; clocks.json has both clocks at one moment of the run.
         """
         clocks = json.loads(check_raw_file(self.record, self.folder / RAW / "clocks.json").read_text())
         steps = self._monotonic_steps()
         return steps.assign(start_s=steps["start_s"] - clocks["monotonic_s"] + clocks["wall_s"])
 
     def profiled_steps(self) -> pd.DataFrame:
-        """Return the steps that a profiler of kernels saw: those behind the warm ones, up to the end of their epoch."""
+        """Return the steps seen by a kernel profiler: those after the warm-up, up to the end of their epoch."""
         steps = self.steps().iloc[WARM_STEPS:]
         return steps[steps["epoch"] == steps["epoch"].iloc[0]] if len(steps) else steps
 
     def training_windows_s(self) -> list[tuple[float, float]]:
-        """Return begin and end of each epoch's training steps on the monotonic clock [s]; evaluations lie between."""
+        """Return start and end of each epoch's training steps on the monotonic clock [s], without evaluations."""
         epochs = self._monotonic_steps().groupby("epoch", sort=True)
         ends = ((part.iloc[0], part.iloc[-1]) for _, part in epochs)
         return [(float(first["start_s"]), float(last["start_s"] + last["duration_s"])) for first, last in ends]
@@ -103,7 +103,7 @@ class Profile:
         return steps[["epoch", "start_s", "step_time_s"]].rename(columns={"step_time_s": "duration_s"})
 
     def with_identity(self, view: pd.DataFrame, source: Path | str) -> pd.DataFrame:
-        """Return a view with the identity columns in front and its raw file, or files, behind them."""
+        """Return a view with the identity columns first and its raw file, or files, last."""
         named = view.copy()
         for place, (name, value) in enumerate({**self.identity, "source": str(source)}.items()):
             named.insert(place, name, value)

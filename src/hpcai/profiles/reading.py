@@ -1,4 +1,4 @@
-"""Reads the captures of one kind of profile into views; what cannot be read is a row with its reason."""
+"""Read the captures of one kind of profile into views; an unreadable capture is a row with its reason."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -23,16 +23,16 @@ Views = dict[str, pd.DataFrame]
 def read_profiles(kind: ProfileKind, captures: Iterable[str | Path], also: Iterable[str | Path] = ()) -> Views:
     """Return the views of all captures of one kind.
 
-    A raw file that is damaged, or no longer what was captured, costs its own rows alone.
+    A raw file that is damaged or changed since its capture invalidates only its own rows.
 
     Parameters
     ----------
     kind
-        What the captures were made for.
+        The kind of the captures.
     captures
-        The files capture.json.
+        The capture.json files.
     also
-        Captures of the kind that this one is read with, of runs of their own.
+        Captures of the kind needed in addition, from separate runs.
     """
     found = kind_of(kind)
     extra = (found.gather(Profile.at(Path(path)) for path in also),) if found.gather else ()
@@ -53,7 +53,7 @@ def _read(profile: Profile, reader: Callable[[Profile], Views]) -> Views:
 
 
 def _wholeness(views: Views) -> tuple[str, float]:
-    """Return why something is missing in what was read, and the smallest coverage of any of its tables."""
+    """Return the reasons for missing data, and the smallest coverage of any table."""
     tables = [view for view in views.values() if {"coverage_ratio", "reasons"} <= set(view.columns) and len(view)]
     reasons = dict.fromkeys(text for view in tables for text in view["reasons"] if isinstance(text, str) and text)
     return "; ".join(reasons), min((float(view["coverage_ratio"].min()) for view in tables), default=float("nan"))
@@ -76,7 +76,7 @@ def _row(profile: Profile, status: str, reason: str, coverage_ratio: float) -> p
 
 
 def _quiet(profile: Profile) -> dict[str, object]:
-    """Return what others took of the machine during a profiled run; nothing is known of what was not captured."""
+    """Return the load by others during a profiled run; unknown without a capture."""
     if profile.capture.status == "not_measured":
         return asdict(judge_quiet((), Tolerance()))
     record = profile.record
@@ -84,6 +84,6 @@ def _quiet(profile: Profile) -> dict[str, object]:
 
 
 def write_views(views: Views, paths: Sequence[tuple[str, str]]) -> None:
-    """Write views to Parquet files; ``paths`` are pairs of a view's name and its file."""
+    """Write views to Parquet files; ``paths`` are pairs of view name and file."""
     for name, path in paths:
         write_parquet(views[name], path)

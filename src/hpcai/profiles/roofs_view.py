@@ -1,4 +1,4 @@
-"""Compares measured rates with the ceilings that should bound them."""
+"""Compare measured rates with the ceilings that should bound them."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -26,26 +26,26 @@ from hpcai.metrics.roofline.samples_above import (
 from hpcai.profiles.views import join_views
 
 DENSE = ("gemm", "convolution")
-"""Kinds of ceilings that hold a training's rate: the better of the two."""
+"""Kinds of ceilings that bound a training rate: the better of the two counts."""
 COLUMNS = ("what", "roof", "value", "unit", "source")
 Row = dict[str, object]
 
 
 def inconsistencies_view(views: Mapping[str, pd.DataFrame], scales: pd.DataFrame, machine: Machine) -> pd.DataFrame:
-    """Return every rate of the study that is above its roof, and every ceiling above a declared peak, not a roof.
+    """Return every rate of the study above its roof, and every ceiling above a declared peak.
 
-    Training rates stand under the best dense rate of their precision on as many cores as a rank has, times the ranks;
-    the batches of a run under the fastest transfer of an allreduce of their mean size between as many ranks; cold reads
-    under the fastest cold read that was measured where the data lay. What has no measured roof is not compared.
+    Training rates are bounded by the best dense rate of their precision on as many cores as a rank has, times the
+    ranks. A run's batches are bounded by the fastest allreduce transfer of their mean size between as many ranks, and
+    cold reads by the fastest cold read measured on the same storage. Rates without a measured roof are not compared.
 
     Parameters
     ----------
     views
         At least work, communication, io, links and ceilings.
     scales
-        Table of scales, which knows each variant's precision.
+        Table of scales, with each variant's precision.
     machine
-        Cores of each rank, and what is declared of its devices.
+        Cores per rank, and the declared properties of devices.
     """
     ceilings, refused = refuse_above_peak(views["ceilings"], declared_peaks(machine))
     dense = _dense_roofs(ceilings, scales, machine)
@@ -86,7 +86,7 @@ def _dense(precision: str, ranks: int) -> str:
 
 def _dense_roofs(ceilings: pd.DataFrame, scales: pd.DataFrame, machine: Machine) -> Iterator[Row]:
     own = ceilings[ceilings["kind"].isin(DENSE) & (ceilings["threads"] == machine.cores_per_rank)]
-    # TensorFlow multiplies fp32 in TF32 on accelerators that have it: the faster of the two holds the training.
+    # On accelerators with TF32, TensorFlow uses it for fp32 products: the faster of the two bounds the training.
     own = own.assign(precision=own["precision"].replace("tf32", "fp32")).dropna(subset=["value"])
     best = own.sort_values("value").drop_duplicates("precision", keep="last")
     for row in records_of(best):
@@ -120,7 +120,7 @@ def _exchange(row: Mapping[str, Any]) -> str:
 
 
 def _exchange_roofs(views: Mapping[str, pd.DataFrame]) -> Iterator[Row]:
-    """Yield what the link reaches at the size of each run's batches; nothing where no transfer was measured."""
+    """Yield the link rate at the size of each run's batches; nothing if no transfer was measured."""
     links = views["links"]
     if links.empty or "what" not in links:
         return

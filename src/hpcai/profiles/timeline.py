@@ -1,4 +1,4 @@
-"""The kind ``timeline``: how ranks exchanged their gradients, from Horovod's timeline and the steps of rank 0."""
+"""The kind ``timeline``: gradient exchange between ranks, from Horovod's timeline and the steps of rank 0."""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,7 @@ from hpcai.profiles.views import as_view
 
 NO_TIMELINE = Message(
     "timeline.no_timeline",
-    "the timeline is Horovod's, and the engine is {engine}; the profile kernels tells the share of its collectives",
+    "only Horovod writes a timeline, and the engine is {engine}; use the profile kernels for its share of collectives",
 )
 TIMELINE = "timeline.json"
 TIMELINE_ENVIRONMENT = {"HOROVOD_TIMELINE": "{raw}/timeline.json", "HOROVOD_TIMELINE_MARK_CYCLES": "1"}
@@ -28,18 +28,18 @@ TIMELINE_ENVIRONMENT = {"HOROVOD_TIMELINE": "{raw}/timeline.json", "HOROVOD_TIME
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a timeline says about the steps of its run, which are put on the timeline's clock.
+    """Timeline of a run's steps, which are converted to the timeline's clock.
 
     Attributes
     ----------
     timeline
-        Spans of the steps, with ready marks, cycles and doubtful intervals that touch them.
+        Spans of the steps, with the ready marks, cycles and doubtful intervals that touch them.
     origin_s
         Zero of the timeline's clock, in seconds since the epoch.
     steps
         ``start_s, duration_s`` of the training steps.
     messages
-        Transfers of the spans, each fused batch once.
+        Transfers among the spans, each fused batch once.
     """
 
     timeline: Timeline
@@ -54,24 +54,24 @@ class Traffic:
 
     @property
     def transfer(self) -> str:
-        """What the communication library calls its transfers."""
+        """The communication library's name for its transfers."""
         return str(self.messages["activity"].iloc[0]) if len(self.messages) else "allreduce"
 
 
 def traffic_of(profile: Profile, known: pd.DataFrame) -> Traffic:
-    """Read the timeline of a profiled run, piece by piece: memory grows with the steps, not with the file.
+    """Read the timeline of a profiled run piece by piece: memory grows with the steps, not with the file.
 
     Parameters
     ----------
     profile
         The run.
     known
-        Steps that count, as `Profile.steps` returns them.
+        The steps to include, as returned by `Profile.steps`.
 
     Raises
     ------
     ParseError
-        If it is damaged throughout, or does not say when it began.
+        If it is entirely damaged, or lacks its start time.
     """
     path, account = profile.file(TIMELINE), Account()
     pieces = []
@@ -95,7 +95,7 @@ def traffic_of(profile: Profile, known: pd.DataFrame) -> Traffic:
 
 
 def _near(piece: Timeline, low_s: float, high_s: float) -> Timeline:
-    """Return what of a piece shares a moment with the steps."""
+    """Return the parts of a piece that overlap the steps."""
     spans, ready, cycles, doubtful = piece.spans.table, piece.ready, piece.cycles, piece.doubtful
     spans = spans[(spans["start_s"] + spans["duration_s"] >= low_s) & (spans["start_s"] < high_s)]
     return Timeline(
@@ -107,14 +107,14 @@ def _near(piece: Timeline, low_s: float, high_s: float) -> Timeline:
 
 
 def _join(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return tables of spans as one, their names as categories again."""
+    """Concatenate span tables, and make their names categories again."""
     return pd.concat(tables, ignore_index=True).astype({"tensor": "category", "activity": "category"})
 
 
 def timeline_views(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return the views ``communication``, ``phases``, ``messages`` and ``lanes`` of one profiled run.
 
-    Only what happened during the training steps counts: not the broadcasts before, not the evaluation after.
+    Only the training steps count, not the broadcasts before or the evaluation after them.
     """
     traffic = traffic_of(profile, profile.steps())
     reading = traffic.timeline.spans
@@ -137,7 +137,7 @@ def timeline_views(profile: Profile) -> dict[str, pd.DataFrame]:
 
 
 def lanes_view(profile: Profile, traffic: Traffic, computation: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the view ``lanes`` of one run, with the lane of computation where operations are given.
+    """Return the view ``lanes`` of one run, with a computation lane if operations are given.
 
     Parameters
     ----------

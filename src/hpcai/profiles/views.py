@@ -1,4 +1,4 @@
-"""The tables that characterisation shows: their names and columns, each the answer to one question about the runs."""
+"""The characterisation tables: names and columns, each answering one question about the runs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -11,9 +11,9 @@ from hpcai.metrics.quietness import Quiet
 from hpcai.profiles.profile import IDENTITY
 
 RUN = (*IDENTITY, "source")
-"""Which point a row belongs to, and the raw file that it was made from."""
+"""A row's configuration, and the raw file from which it was made."""
 QUIET = tuple(field.name for field in fields(Quiet))
-"""What others took of the machine meanwhile."""
+"""Load by others during the measurement."""
 
 VIEWS: dict[str, tuple[str, ...]] = {
     name: columns_of(name)
@@ -23,16 +23,16 @@ VIEWS: dict[str, tuple[str, ...]] = {
         *("inconsistencies", "advice"),
     )
 } | {name: (*RUN, *own) for kind in PROFILES.values() for name, own in kind.columns.items()}
-"""Columns of each view, as the catalogue of tables or the kind of profile has them; an empty cell was not measured."""
+"""Columns of each view, from the table catalogue or the kind of profile; an empty cell was not measured."""
 
 
 def as_view(name: str, rows: pd.DataFrame | Iterable[Mapping[str, object]]) -> pd.DataFrame:
-    """Return rows as a view: all of its columns in their order, and no others."""
+    """Return rows as a view: exactly its columns, in their order."""
     frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
     return frame.reindex(columns=list(VIEWS[name])).reset_index(drop=True)
 
 
 def join_views(name: str, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return one view of several runs."""
+    """Concatenate one view of several runs."""
     filled = [part for part in parts if len(part)]
     return as_view(name, pd.concat(filled) if filled else [])

@@ -1,4 +1,4 @@
-"""Work and memory traffic of each benchmark beside the rates of its timed runs; each row says how it was counted."""
+"""Work and memory traffic of each benchmark with the rates of its timed runs; each row states its counting method."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -19,25 +19,25 @@ NO_TRAFFIC = Message("work_view.no_traffic", "no memory traffic in the report: c
 OTHER_PRECISION = Message("work_view.other_precision", "the memory traffic was modelled only for {precision}")
 OTHER_BATCH = Message(
     "work_view.other_batch",
-    "the memory traffic is that of a micro-batch of {samples} samples, and here it is {here}",
+    "the memory traffic was modelled for a micro-batch of {samples} samples, not {here}",
 )
 NOT_COUNTED = Message("work_view.not_counted", "the memory traffic was not counted")
 
 
 def work_view(reports: Iterable[str | Path], scales: pd.DataFrame, counters: pd.DataFrame) -> pd.DataFrame:
-    """Return the view ``work``: for each scale, the work by each way of counting and the rate that follows from it.
+    """Return the view ``work``: per scale, the work by each counting method and the resulting rate.
 
-    Rates are those of the timed runs: samples per second of the table of scales, times operations per sample. Memory
-    traffic is modelled where work is counted in the compiled step, and measured where hardware counted it.
+    Rates belong to the timed runs: samples per second from the table of scales, times operations per sample. Memory
+    traffic is modelled if work is counted in the compiled step, and measured if hardware counted it.
 
     Parameters
     ----------
     reports
-        Files of work reports, one for each benchmark.
+        Work report files, one per benchmark.
     scales
-        Table of scales, for ``train_rate_samples_per_s``, ``precision`` and the size of the batch.
+        Table of scales, for ``train_rate_samples_per_s``, ``precision`` and the batch size.
     counters
-        View of hardware counters; its work and traffic are those of the profiled steps on one rank.
+        View of hardware counters, with work and traffic of the profiled steps on one rank.
     """
     known = {Path(path): read_part(WorkReport, Path(path)) for path in reports}
     rows = [
@@ -51,7 +51,7 @@ def work_view(reports: Iterable[str | Path], scales: pd.DataFrame, counters: pd.
 
 @dataclass(frozen=True)
 class _Counted:
-    """What one way of counting says of a sample; ``of_trained`` if it holds for the samples that were trained on."""
+    """Work per sample by one counting method; ``of_trained`` if it applies to the samples trained on."""
 
     method: str
     source: str
@@ -81,7 +81,7 @@ def _of_report(count: WorkCount, report: WorkReport, path: Path, scale: Mapping[
         source=str(path),
         flop_per_sample=_number(count.flop_per_sample),
         ratio_to_formula=_number(count.ratio_to_formula),
-        # Work that was counted on a batch with something to fill it up is not that of the samples that were trained on.
+        # Work counted on a padded batch is not that of the samples trained on.
         of_trained=count.remark is None,
         reasons=tuple(filter(None, (count.reason or count.remark,))),
     )
@@ -100,9 +100,9 @@ def _of_report(count: WorkCount, report: WorkReport, path: Path, scale: Mapping[
 def _modelled_traffic(
     bytes_per_sample: float | None, hlo: HloCount, scale: Mapping[str, object]
 ) -> tuple[float, tuple[str, ...]]:
-    """Return the traffic of a scale's step [byte per sample], and why there is none or for what else it was modelled.
+    """Return the traffic of a scale's step [byte per sample], and why there is none or what else it was modelled for.
 
-    Half precision moves fewer bytes, and samples of a batch share what weights and gradients move.
+    Half precision moves fewer bytes, and the samples of a batch share the traffic of weights and gradients.
     """
     if bytes_per_sample is None:
         return math.nan, (hlo.memory_remark or NO_TRAFFIC(),)
@@ -116,7 +116,7 @@ def _modelled_traffic(
 
 
 def _of_hardware(counted: Mapping[str, object], formula: float) -> _Counted:
-    """Return what hardware counters say of a sample, of which as many were profiled as their work tells."""
+    """Return the work per sample from hardware counters, over as many samples as were profiled."""
     work, flop, dram = (_number(counted[name]) for name in ("work_flop", "flop_per_sample", "dram_bytes"))
     traffic = dram * flop / work if work > 0 else math.nan
     return _Counted(

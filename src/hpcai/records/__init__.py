@@ -1,1 +1,1 @@
-"""The run record, and the tables made of many."""
+"""The run record, and tables of many records."""

@@ -1,4 +1,4 @@
-"""How a run was started, as its record tells it."""
+"""The start command of a run, from its record."""
 
 import shlex
 
@@ -8,9 +8,9 @@ SCRATCH_FLAG = "--scratch"
 
 
 def shown_command(record: RunRecord) -> str:
-    """Return the command that started a run, without folders that say nothing.
+    """Return the start command of a run without irrelevant folders.
 
-    Programs go by their names, and the scratch folder by the setting that it comes from.
+    Programs appear without their path, and the scratch folder as its setting.
     """
     parts, scratch = [], record.plan.machine.storage.node_local
     for number, part in enumerate(record.provenance.command):

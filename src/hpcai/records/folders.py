@@ -19,7 +19,7 @@ def written_whole(output: Path) -> Iterator[Path]:
     Parameters
     ----------
     output
-        Folder to write; one that is there is replaced as a whole.
+        Folder to write; an existing one is replaced as a whole.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
@@ -39,7 +39,7 @@ def write_manifest(folder: Path) -> None:
 
 
 def _replace(building: Path, output: Path) -> None:
-    """Put the finished folder in its place; what was there goes when the new one is there."""
+    """Put the finished folder in place; the old one is removed afterwards."""
     old = output.with_name(f".{output.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if output.exists():

@@ -1,7 +1,7 @@
 """The run record: the only interface between measurement and analysis.
 
-The ranks write reports (:class:`RankReport` each, :class:`TrainingReport` by rank 0); the supervisor joins them with
-what it saw from outside into a :class:`RunRecord`, the only file that later stages read. Times are in seconds of the
+The ranks write reports (:class:`RankReport` each, :class:`TrainingReport` by rank 0). The supervisor combines them with
+its own observations into a :class:`RunRecord`, the only file that later stages read. Times are in seconds of the
 monotonic clock, sizes in bytes; ``None`` means "not measured".
 """
 
@@ -26,11 +26,11 @@ RAW_IF_MEASURED = Message("run.raw_if_measured", "raw files if and only if somet
 
 RECORD = "record.json"
 RAW = "raw"
-"""Folder of a published run with its raw files and the original of its record."""
+"""Subfolder of a published run with its raw files and the original of its record."""
 SCHEMA_VERSION: Literal[1] = 1
 Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
 FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
-"""Outcomes of a training that ran to its own end; the others are breakdowns."""
+"""Outcomes of a training that ran to its own end; the others are failures."""
 FILE_CHANGED = Message(
     "run.file_changed",
     "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: restore it "
@@ -43,7 +43,7 @@ class _Part(BaseModel):
 
 
 class Placement(_Part):
-    """Where one rank ran."""
+    """Placement of one rank."""
 
     rank: int = Field(ge=0)
     local_rank: int = Field(ge=0)
@@ -57,12 +57,12 @@ class Placement(_Part):
 
 
 class RankReport(_Part):
-    """What one rank reports about itself."""
+    """A rank's report about itself."""
 
     placement: Placement
     peak_memory_bytes: int = Field(ge=0, description="Largest resident set.")
     cpu_time_s: float = Field(ge=0)
-    read_bytes: int | None = Field(default=None, ge=0, description="Read from storage, page-cache hits not counted.")
+    read_bytes: int | None = Field(default=None, ge=0, description="Read from storage, excluding page-cache hits.")
     written_bytes: int | None = Field(default=None, ge=0)
     staging_read_bytes: int = Field(default=0, ge=0)
     staging_s: float = Field(default=0.0, ge=0)
@@ -85,6 +85,9 @@ class EpochRecord(_Part):
     step_time_median_s: float | None = None
     step_time_p95_s: float | None = None
     step_time_max_s: float | None = None
+    skipped_steps: int | None = Field(
+        default=None, ge=0, description="Steps that gradient skipping left out; None: the recipe skips none."
+    )
 
 
 class StagingRecord(_Part):
@@ -103,7 +106,7 @@ class StagingRecord(_Part):
 
 
 class TrainingReport(_Part):
-    """What rank 0 reports about the training as a whole."""
+    """Rank 0's report about the whole training."""
 
     outcome: Literal["converged", "not_converged", "diverged"]
     reason: str
@@ -126,6 +129,9 @@ class TrainingReport(_Part):
         description="Longest time between two progress reports of rank 0 from run_start to run_stop.",
     )
     stalls: Stalls | None = Field(default=None, description="Among steps and evaluations; None: too few to tell.")
+    cache_s: float | None = Field(
+        default=None, ge=0, description="Reading into caches, between run_start and the first step; None: no caches."
+    )
     staging: StagingRecord
     epochs: tuple[EpochRecord, ...]
 
@@ -139,7 +145,7 @@ class Artefact(_Part):
 
 
 class InstrumentFacts(_Part):
-    """The tool of a profiled run, written into its raw folder before the run starts."""
+    """The tool of a profiled run, written to its raw folder before the run starts."""
 
     tool: str
     raw: tuple[str, ...] = Field(description="Patterns of the files that it leaves behind; the first must match.")
@@ -147,7 +153,7 @@ class InstrumentFacts(_Part):
 
 
 class Capture(_Part):
-    """One profile of one point: the raw files that a tool left, or why there are none."""
+    """One profile of one point: the raw files from a tool, or the reason why there are none."""
 
     profile: ProfileKind
     run_id: str
@@ -165,7 +171,7 @@ class Capture(_Part):
 
 
 class Attempt(_Part):
-    """An attempt at a run that failed, or was interrupted or disturbed from outside: no result, only a fact."""
+    """An attempt at a run that failed, or was interrupted or disturbed from outside: recorded, but not a result."""
 
     attempt: str
     outcome: Outcome | Literal["interrupted", "disturbed"]
@@ -178,7 +184,7 @@ class Attempt(_Part):
 
 
 class Provenance(_Part):
-    """Where the numbers come from; every value was collected by the program."""
+    """Origin of the numbers; every value was collected by the program."""
 
     commit: str | None
     dirty: bool | None = Field(description="Whether tracked files differed from the commit.")
@@ -190,12 +196,12 @@ class Provenance(_Part):
     data_digest: str
     pack_digest: str | None
     page_cache: Literal["dropped", "not_permitted", "kept"] = Field(
-        description="dropped: all that the run reads was dropped before it; kept: not all of it, or not on all nodes."
+        description="dropped: all of the run's data was dropped before it; kept: not all of it, or not on all nodes."
     )
 
 
 class RunRecord(_Part):
-    """One run: what was asked for, what happened, how long it took, and where the raw files are."""
+    """One run: its settings, its outcome, its times, and its raw files."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     run_id: str
@@ -208,10 +214,10 @@ class RunRecord(_Part):
     started_utc: str
     outcome: Outcome
     reason: str
-    wall_s: float = Field(ge=0, description="Start of the launcher to its end, as the supervisor saw it.")
+    wall_s: float = Field(ge=0, description="Start of the launcher to its end, as seen by the supervisor.")
     launch_s: float | None = Field(default=None, description="Start of the launcher to the start of rank 0.")
     exit_status: int | None = None
-    training: TrainingReport | None = Field(description="None: the ranks did not get to the end.")
+    training: TrainingReport | None = Field(description="None: the ranks did not finish.")
     partial_epochs: tuple[EpochRecord, ...] = Field(default=(), description="Epochs of a failed run.")
     ranks: tuple[RankReport, ...] = ()
     disturbance: tuple[Disturbance, ...] = Field(
@@ -225,7 +231,7 @@ class RunRecord(_Part):
 
     @property
     def facts(self) -> RunFacts:
-        """What the rules look at besides the settings."""
+        """Observed facts for the rules, besides the settings."""
         qualities = [epoch.quality for epoch in self.epochs if epoch.quality is not None]
         return RunFacts(
             data_source=self.data_source,
@@ -239,7 +245,7 @@ class RunRecord(_Part):
 
     @property
     def epochs(self) -> tuple[EpochRecord, ...]:
-        """The epochs that were completed."""
+        """The completed epochs."""
         return self.training.epochs if self.training else self.partial_epochs
 
     @property
@@ -249,7 +255,7 @@ class RunRecord(_Part):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the times hold a pause: a step or an evaluation far longer than those beside it."""
+        """Whether the times include a pause: a step or an evaluation far longer than its neighbours."""
         return bool(self.training and self.training.stalls and self.training.stalls.count)
 
     @property
@@ -259,12 +265,12 @@ class RunRecord(_Part):
 
     @property
     def train_s(self) -> float | None:
-        """Sum of the epochs' training times [s]; None if the training did not get to its end."""
+        """Sum of the epochs' training times [s]; None if the training did not finish."""
         return math.fsum(epoch.train_s for epoch in self.training.epochs) if self.training else None
 
     @property
     def evaluation_s(self) -> float | None:
-        """Sum of the epochs' evaluation times [s]; None if the training did not get to its end."""
+        """Sum of the epochs' evaluation times [s]; None if the training did not finish."""
         return math.fsum(epoch.evaluation_s or 0.0 for epoch in self.training.epochs) if self.training else None
 
     @property
@@ -306,7 +312,7 @@ def _check(condition: bool, sentence: str) -> None:
 
 
 def reaches(quality: float | None, target: float, *, higher_is_better: bool) -> bool:
-    """Return whether a quality reaches the target; an error metric must be positive as well."""
+    """Return whether a quality meets the target; an error metric must also be positive."""
     if quality is None or not math.isfinite(quality):
         return False
     return quality >= target if higher_is_better else 0 < quality <= target
@@ -321,7 +327,7 @@ def write_json(part: BaseModel, path: Path) -> None:
 
 
 def write_sealed(part: BaseModel, path: Path) -> None:
-    """Write what later stages take numbers from: a model as JSON with the digest of its own bytes."""
+    """Write the source of later numbers: a model as JSON with the digest of its own bytes."""
     write_atomically(path, sealed_model(part))
 
 
@@ -331,12 +337,12 @@ def write_record(record: RunRecord, path: Path) -> None:
 
 
 def read_part(model: type[Part], path: Path) -> Part:
-    """Read one model back, checked against the digest that it ends with, if it has one.
+    """Read one model, checked against its own digest if it has one.
 
     Raises
     ------
     RecordError
-        If the file is missing, was changed since it was written, is not JSON, or not what the model says: names each
+        If the file is missing, was changed since it was written, is not JSON, or does not match the model; names each
         place.
     """
     try:
@@ -362,16 +368,16 @@ def read_record(path: Path) -> RunRecord:
 
 
 def read_record_text(path: Path) -> Unsealed:
-    """Return the JSON of a run record, checked against the digest that it ends with: all readers of records go here.
+    """Return the JSON of a run record, checked against its own digest; all readers of records use this.
 
-    Records of earlier versions have no digest, and are returned as they are.
+    Records of earlier versions have no digest and are returned unchanged.
 
     Raises
     ------
     RecordError
-        If a byte was changed since it was written; names the other copy if that one is right.
+        If a byte was changed since it was written; names the other copy if that one is intact.
     OSError
-        If there is no such file, or it cannot be read.
+        If the file does not exist or cannot be read.
     """
     try:
         return unseal(read_regular(path))
@@ -380,15 +386,15 @@ def read_record_text(path: Path) -> Unsealed:
 
 
 def sound_copy(folder: Path) -> Path | None:
-    """Return which copy of a published run's record is right; None if neither is, or if nobody can tell.
+    """Return the intact copy of a published run's record; None if there is none, or it cannot be determined.
 
-    A right digest proves it. Of two copies without one, of a study of an earlier version, the one that can be read is
-    taken to be right; if both can be read but differ, either may be.
+    A valid digest is proof. Of two copies without digests, from a study of an earlier version, a readable one is
+    considered intact; if both are readable but differ, neither is certain.
 
     Parameters
     ----------
     folder
-        Of the run, with the original in ``raw`` and the copy that the workflow waits for.
+        Folder of the run, with the original in ``raw`` and the copy for the workflow.
     """
     paths = (folder / RAW / RECORD, folder / RECORD)
     found = {path: copy for path in paths if (copy := _valid_copy(path))}
@@ -437,16 +443,16 @@ def _validate(model: type[Part], path: Path, content: bytes, advise: Callable[[P
 
 
 def check_artefact(path: Path, artefact: Artefact, folder: Path, noted: str = "in the record") -> Path:
-    """Return a raw file after making sure that it is what was noted when it was made.
+    """Return a raw file after verifying it against its recorded size and digest.
 
     Parameters
     ----------
     path, artefact
-        The file, and what was noted of it.
+        The file, and its entry.
     folder
-        Of the run, for what to do.
+        Folder of the run, for the remedy.
     noted
-        Where its digest stands, for the error.
+        Location of the digest, for the error.
 
     Raises
     ------
@@ -462,14 +468,14 @@ def check_artefact(path: Path, artefact: Artefact, folder: Path, noted: str = "i
 
 
 def check_raw_file(record: RunRecord, path: Path) -> Path:
-    """Return a file of a run's raw folder, checked against the run's record if that lists it (:func:`check_artefact`).
+    """Return a file of a run's raw folder, verified if the run's record lists it (:func:`check_artefact`).
 
     Parameters
     ----------
     record
-        Of the run.
+        Record of the run.
     path
-        A file directly in its raw folder, which need not be there if the record does not list it.
+        A file directly in its raw folder, which may be missing if the record does not list it.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""The record of a weak-scaling group: M instances of one benchmark that trained at the same time (MLPerf HPC rules).
+"""The record of a weak-scaling group: M instances of one benchmark trained concurrently (MLPerf HPC rules).
 
-The records of the instances are ordinary run records beside it, in ``i1/``, ``i2/``, ...; this one says what belongs
-together, who had which part of the machine, and which instances count.
+The instances have ordinary run records next to it, in ``i1/``, ``i2/``, ... This record adds which instances belong
+together, their parts of the machine, and which of them count.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ SAME_PART = Message("weak.same_part", "instances {first} and {second} both had {
 
 GROUP = "group.json"
 Pruned = Literal["failed", "not_converged", "equal_seed"]
-"""Why an instance does not count; its log is submitted all the same, below ``pruned_results``."""
+"""Why an instance does not count; its log is still submitted, below ``pruned_results``."""
 
 
 class _Part(BaseModel):
@@ -24,7 +24,7 @@ class _Part(BaseModel):
 
 
 class NodeShare(_Part):
-    """What one instance has of one node for itself."""
+    """Exclusive share of one node for one instance."""
 
     host: str
     cores: tuple[int, ...] = Field(description="Empty: the batch system chose them, and no rank reported.")
@@ -34,14 +34,14 @@ class NodeShare(_Part):
 
 
 class InstanceShare(_Part):
-    """What one instance has of the machine; written into its raw folder before it starts."""
+    """Share of the machine for one instance, written to its raw folder before it starts."""
 
     instance: int = Field(ge=1)
     nodes: tuple[NodeShare, ...] = Field(min_length=1)
 
 
 class Extent(_Part):
-    """A scale in the units that MLPerf HPC uses: nodes, or their accelerators where they have any."""
+    """A scale in the units of MLPerf HPC: nodes, or their accelerators if there are any."""
 
     nodes: int = Field(ge=1)
     ranks: int = Field(ge=1)
@@ -49,7 +49,7 @@ class Extent(_Part):
 
     @property
     def units(self) -> int:
-        """Accelerators, or nodes of a machine without: as the package's result summarizer counts instances."""
+        """Accelerators, or nodes of a machine without them, as in the package's result summarizer."""
         return self.accelerators or self.nodes
 
 
@@ -66,7 +66,7 @@ class Instance(_Part):
     pruned_reason: str = Field(default="", description="Blank if it counts.")
     shares: tuple[NodeShare, ...]
     run_start_monotonic_s: float | None = Field(description="None: no run_start was logged.")
-    run_stop_monotonic_s: float | None = Field(description="None: the training did not get to its end.")
+    run_stop_monotonic_s: float | None = Field(description="None: the training did not finish.")
 
 
 class WeakGroup(_Part):
@@ -109,7 +109,7 @@ class WeakGroup(_Part):
 
 
 def shared_resources(instances: Iterable[Instance]) -> str:
-    """Say which two instances had the same core or accelerator; blank if none had."""
+    """Name two instances that shared a core or accelerator; blank if there are none."""
     owners: dict[str, int] = {}
     for instance in instances:
         for share in instance.shares:

@@ -15,7 +15,7 @@ TAKEN = (
     "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "vflops_flop_per_s",
     "vflops_low_flop_per_s", "vflops_high_flop_per_s", "exponent",
 )  # fmt: skip
-"""Columns of the table of scores that stand beside those of the table of scales."""
+"""Columns added from the table of scores to those of the table of scales."""
 State = Literal["valid", "partly", "invalid", "nothing"]
 HEADLINES: Mapping[State, str] = {
     "valid": "Valid results",
@@ -35,7 +35,7 @@ class Banner:
 
 
 def make_answer(material: Material) -> pd.DataFrame:
-    """Return one row for each benchmark, variant and scale: the table `answer` of the catalogue."""
+    """Return one row per benchmark, variant and scale: the table `answer` of the catalogue."""
     scales = material.table("scales")
     if scales.empty:
         return scales
@@ -61,7 +61,7 @@ def make_answer(material: Material) -> pd.DataFrame:
 
 
 def _say_coefficient(row: Mapping[Any, Any]) -> str:
-    """Return the exponent and what the quality makes of the rate: a coefficient far from 1 must not go unseen."""
+    """Describe the exponent and the effect of quality on the rate: a coefficient far from 1 must be visible."""
     if math.isnan(row["exponent"]):
         return ""
     return f"exponent\u00a0{row['exponent']:g}, ×\u00a0{row['quality_coefficient_ratio']:.3g}"
@@ -80,7 +80,7 @@ def make_banner(summary: Mapping[str, Any] | None) -> Banner:
 
 
 def say_dates(summary: Mapping[str, Any]) -> str:
-    """Return when the first and the last run started (UTC), the day once if it is the same."""
+    """Return the start of the first and of the last run (UTC), with the day once if it is the same."""
     first, last = ((summary["dates"][key] or "").removesuffix("Z").partition("T") for key in ("first_utc", "last_utc"))
     if not first[0]:
         return "no run"
@@ -89,7 +89,7 @@ def say_dates(summary: Mapping[str, Any]) -> str:
 
 
 def choose_advice(material: Material) -> list[dict[str, Any]]:
-    """Return the first advice for each benchmark, variant and topic, unless it says that nothing stands out."""
+    """Return the first advice per benchmark, variant and topic, unless nothing stands out."""
     summary = material.summary or {}
     rows = (summary.get("characterisation") or {}).get("advice") or []
     first: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -99,7 +99,7 @@ def choose_advice(material: Material) -> list[dict[str, Any]]:
 
 
 def _without_own_base(scales: pd.DataFrame) -> pd.DataFrame:
-    """Return the scales without the efficiencies of variants that were measured at one scale: nothing is compared."""
+    """Return the scales without the efficiencies of variants measured at a single scale, which have no comparison."""
     compared = scales.copy()
     efficiencies = [name for name in scales.columns if str(name).startswith("train_rate_efficiency_")]
     compared.loc[scales.groupby(SERIES)["scale"].transform("nunique") == 1, efficiencies] = math.nan
@@ -107,21 +107,21 @@ def _without_own_base(scales: pd.DataFrame) -> pd.DataFrame:
 
 
 def _say_base(row: Mapping[Any, Any]) -> str:
-    """Return what an efficiency is relative to; a variant that was measured at one scale has none."""
+    """Return the base of an efficiency; a variant measured at a single scale has none."""
     if math.isnan(row["train_rate_efficiency_ratio"]):
         return ""
     return "is the base" if row["scale"] == row["baseline"] else f"base\u00a0{row['baseline']}"
 
 
 def _say_machine(row: Mapping[Any, Any]) -> str:
-    """Return how many of the runs behind a mean were disturbed, or stalled; blank if none was, or it is unknown."""
+    """Describe how many of the runs behind a mean were disturbed or stalled; blank if none was, or it is unknown."""
     count = row.get("n_disturbed", math.nan)
     disturbed = f"disturbed {count:.0f}/{row['rate_n']}" if count > 0 else ""
     return ", ".join(filter(None, [disturbed, _say_stalled(row)]))
 
 
 def _say_stalled(row: Mapping[Any, Any]) -> str:
-    """Return how many of the runs behind a mean hold a pause, and the longest; blank if none does, or it is unknown."""
+    """Describe how many runs behind a mean include a pause, and the longest; blank if none does, or it is unknown."""
     count = row.get("n_stalled", math.nan)
     if not count > 0:
         return ""
@@ -129,7 +129,7 @@ def _say_stalled(row: Mapping[Any, Any]) -> str:
 
 
 def _say_valid(row: Mapping[Any, Any]) -> str:
-    """Return for what a result is valid, or that it is not."""
+    """Return what a result is valid for, or that it is not valid."""
     if row["valid_for"] in {"none", ""}:
         return "no result" if row["no_result"] else "not valid"
     return str(row["valid_for"])

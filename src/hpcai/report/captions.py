@@ -1,4 +1,4 @@
-"""Captions of figures and tables, rendered once for our report and for Snakemake's."""
+"""Render captions of figures and tables once, for our report and for Snakemake's."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ SETTINGS: dict[str, Any] = {
     "raw_enabled": False,
     "warning_stream": False,
 }
-"""Captions quote reasons and titles that users and programs wrote: they may neither read files nor bring in HTML."""
+"""Captions quote reasons and titles from users and programs, which must not read files or inject HTML."""
 PARTS = ("characterisation", "scoring", "prediction")
-"""Parts of the summary that captions name directly: the records of their tables."""
+"""Parts of the summary available to captions by name: the records of their tables."""
 LANDING = "workflow"
-"""The text of the first page of Snakemake's report; it speaks before anything was analysed, too."""
+"""The text of the first page of Snakemake's report; must also work before the analysis."""
 NOTHING = "Nothing has been analysed yet.\n"
 LISTED_FILES = 3
 
@@ -55,18 +55,18 @@ def render_caption(material: Material, topic: str) -> Caption | None:
 
 
 def write_captions(material: Material, captions: Iterable[Path]) -> None:
-    """Write captions and the landing page of Snakemake's report, which it reads as templates without any expression.
+    """Write captions and the landing page of Snakemake's report, as templates without expressions.
 
     Parameters
     ----------
     material
-        The results folder, and where the templates are.
+        The results folder, and the location of the templates.
     captions
         The files to write, each with the name of its template.
     """
     for path in captions:
         folder = material.sources if path.stem == LANDING else material.sources / "captions"
-        # No text can end the raw block: every sign of it that could be markup has a backslash before it.
+        # No text can end the raw block: every markup character in it is escaped with a backslash.
         content = f"{{% raw %}}\n{render_text(material, folder / path.name)}{{% endraw %}}\n"
         write_atomically(path, content.encode("utf-8"))
 
@@ -74,8 +74,8 @@ def write_captions(material: Material, captions: Iterable[Path]) -> None:
 def render_text(material: Material, template: Path) -> str:
     """Return a caption as reStructuredText.
 
-    Templates know ``summary``, each of :data:`PARTS`, ``rounds``, ``notice`` (the verdict by the rules) and the
-    functions below that write values.
+    Templates can use ``summary``, each of :data:`PARTS`, ``rounds``, ``notice`` (the verdict of the rules) and the
+    formatting functions below.
     """
     runs = material.table("mlperf_runs")
     rounds = sorted(runs["origin"].unique()) if len(runs) else []
@@ -102,13 +102,13 @@ def _environment() -> Environment:
 
 
 def text(value: object) -> str:
-    """Return a text of a user or a program with all markup escaped."""
+    """Return a text from a user or a program with all markup escaped."""
     words = "not named" if value is None or isinstance(value, Undefined) else " ".join(str(value).split())
     return "".join(sign if sign.isalnum() or sign == " " else f"\\{sign}" for sign in words if sign.isprintable())
 
 
 def raw_files(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ("source",)) -> str:
-    """Return the first raw files that columns of a table name, and how many more there are."""
+    """Return the first raw files named in columns of a table, and the number of further ones."""
     cells = (row.get(column) or "" for row in rows for column in columns)
     found = list(dict.fromkeys(file for cell in cells for file in cell.split(", ") if file))
     more = f" and {len(found) - LISTED_FILES} more" if len(found) > LISTED_FILES else ""

@@ -14,40 +14,40 @@ from hpcai.report.material import Link, Material
 from hpcai.report.values import is_blank, is_number, is_truth
 
 POINT, RAW = "point", "raw_files"
-"""Columns that the page makes: benchmark with variant, scale and ranks; links to a run's record and logs."""
+"""Columns made by the page: benchmark with variant, scale and ranks; links to a run's record and logs."""
 LOGS = ("output.log", "stderr.log", "mllog.txt")
-"""What a run wrote, in its folder ``raw``."""
+"""Files of a run in its folder ``raw``."""
 ROW = "row"
-"""Unit of a definition whose values have the unit that their row names."""
+"""Unit of a definition whose rows name their own unit."""
 SHORT, LONG = 90, 140
-"""Characters that a cell shows of a long reason or text, and from which on a text is long."""
+"""Characters shown of a long reason or text, and minimum length of a long text."""
 FILE = re.compile(r"results/[^\s,;]+")
 NEED_EXPONENT = (
     "vflops_flop_per_s", "vflops_capped_flop_per_s", "vflops_variation_ratio", "vflops_flop_per_j",
     "quality_coefficient_ratio",
 )  # fmt: skip
-"""Columns that are not defined where no exponent is."""
+"""Columns undefined for results without an exponent."""
 NAMES = ("outcome", "status", "measure", "scope", "kind")
-"""Columns of names that are written with blanks."""
+"""Columns of names whose underscores are shown as blanks."""
 Values = Mapping[Any, Any]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one cell shows.
+    """Content of one cell.
 
     Attributes
     ----------
     words, unit, note
-        Its words with their unit, and a second line.
+        Its text with the unit, and a second line.
     hint
         Its tooltip: the exact value, or the whole reason.
     links
-        Files that it leads to.
+        Linked files.
     kind
-        Head, number, text or prose; and none, if it holds nothing.
+        Head, number, text, prose, or none for an empty cell.
     whole
-        A long text, of which the words are the beginning.
+        The complete text if the words are only its beginning.
     """
 
     words: str = ""
@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Place:
-    """A column where it is shown: its definition with the key of it, and whether it holds heads, numbers or texts."""
+    """A column in the page: its definition and key, and whether it holds heads, numbers or texts."""
 
     column: Column
     key: str
@@ -70,7 +70,7 @@ class Place:
 
 
 def make_cell(material: Material, place: Place, row: Values) -> Cell:
-    """Return what a column shows of a row."""
+    """Return the cell of a column for a row."""
     key, kind = place.column.key, place.kind
     if key == POINT:
         return _point(row, kind)
@@ -85,7 +85,7 @@ def make_cell(material: Material, place: Place, row: Values) -> Cell:
 
 
 def run_links(material: Material, record_path: str) -> tuple[Link, ...]:
-    """Return links to a run's record and to what it wrote."""
+    """Return links to a run's record and output files."""
     folder = PurePosixPath(record_path).parent
     found = [material.link_file(record_path, "record")]
     found += [material.link_file(str(folder / "raw" / name), name.partition(".")[0]) for name in LOGS]
@@ -93,7 +93,7 @@ def run_links(material: Material, record_path: str) -> tuple[Link, ...]:
 
 
 def file_links(material: Material, text: str, most: int = 2) -> tuple[tuple[Link, ...], str]:
-    """Return links to the files that a cell names, and what else it says: files that are not there, or too many."""
+    """Return links to the files named in a cell, and the remaining text: missing files, or too many."""
     paths = list(dict.fromkeys(FILE.findall(text)))
     links = [material.link_file(path) for path in paths]
     found = tuple(link for link in links if link)
@@ -116,7 +116,7 @@ def _point(row: Values, kind: str) -> Cell:
 
 def _number(place: Place, row: Values, value: float) -> Cell:
     column = place.column
-    # A ceiling is a rate or a bandwidth: its row says which.
+    # A ceiling is a rate or a bandwidth, as its row specifies.
     unit = _unit_of(row) if place.entry.unit == ROW else place.entry.unit
     scale = choose_scale(value, unit)
     low, high = row.get(column.low), row.get(column.high)
@@ -131,7 +131,7 @@ def _number(place: Place, row: Values, value: float) -> Cell:
 
 
 def _text(material: Material, place: Place, row: Values, value: str) -> Cell:
-    """Return words, with links to the files that they name."""
+    """Return a text with links to the files that it names."""
     column = place.column
     if FILE.match(value):
         links, words = file_links(material, value)
@@ -144,29 +144,29 @@ def _text(material: Material, place: Place, row: Values, value: str) -> Cell:
 
 
 def _note(column: Column, row: Values) -> str:
-    """Return the words that stand below a value; blank if there are none."""
+    """Return the second line of a cell; blank without one."""
     return "" if is_blank(row.get(column.note)) else str(row[column.note])
 
 
 def _name(material: Material, value: str) -> str:
-    """Return what people call a name: the title of its definition, if it is a column's."""
+    """Return the display name: the title of its definition if it is a column."""
     entry = material.definitions.entries.get(value)
     return entry.title if entry else value.replace("_", " ")
 
 
 def _cut(text: str) -> str:
-    """Return the beginning of a text, up to a word's end."""
+    """Return the beginning of a text, cut at the end of a word."""
     return text if len(text) <= SHORT else text[: SHORT - 1].rsplit(" ", 1)[0] + " …"
 
 
 def _unit_of(row: Values) -> str:
-    """Return the unit that a row names for its own value."""
+    """Return the unit that a row specifies for its value."""
     named = row.get("unit", row.get("score_unit"))
     return "" if is_blank(named) else str(named)
 
 
 def _blank(place: Place, row: Values) -> Cell:
-    """Return an empty cell: what its definition says of empty ones, or that it was not measured, and why."""
+    """Return an empty cell: its definition's text for empty cells, or that it was not measured, and why."""
     column, kind = place.column, f"{place.kind} none"
     if place.kind != "number":
         return Cell("–", kind=kind)

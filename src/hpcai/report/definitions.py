@@ -1,4 +1,4 @@
-"""Definitions of what the report shows, as the catalogue of tables has them."""
+"""Definitions of the columns in the report, from the catalogue of tables."""
 
 from functools import cache
 

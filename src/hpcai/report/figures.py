@@ -1,4 +1,4 @@
-"""Figures of the page: each is a picture that needs no script; some also have an interactive chart."""
+"""Figures of the page: each has a picture that works without scripts; some also have an interactive chart."""
 
 import base64
 import json
@@ -24,20 +24,20 @@ NOT_DRAWN = Message("figures.not_drawn", "The figure {figure} is not in this fol
 
 @dataclass(frozen=True)
 class Figure:
-    """What the template needs of one figure.
+    """Template data of one figure.
 
     Attributes
     ----------
     name, title, alt
-        Name of its file, heading, and what a reader who cannot see it is told.
+        Name of its file, heading, and alternative text for readers who cannot see it.
     picture, width, height
-        The SVG as a data address, with its natural size [px]; an empty address if nothing was drawn.
+        The SVG as a data URL, with its natural size [px]; empty if nothing was drawn.
     specification
-        The chart as Vega-Lite JSON that cannot end its element; empty where the picture is all.
+        The chart as Vega-Lite JSON, safe inside its element; empty if there is only a picture.
     caption
         Its caption.
     files, tables
-        Links to the figure's own files, and by its name to each table it was made from.
+        Links to the figure's files, and by name to each of its source tables.
     missing
         Why there is no picture.
     """
@@ -63,7 +63,7 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
     name, title
         Name of ``figures/NAME.svg`` (and ``.json``), and its heading.
     tables
-        Names of the tables that it was made from.
+        Names of its source tables.
     """
     path = material.folder / material.place / "figures" / f"{name}.svg"
     drawing = read_drawing(path)
@@ -87,7 +87,7 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
 
 
 def read_drawing(path: Path) -> bytes:
-    """Return an SVG without its seal; nothing if there is no such file.
+    """Return an SVG without its seal; empty if the file does not exist.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def read_size(drawing: str) -> tuple[int, int]:
 
 
 def embed_json(data: Any) -> Markup:  # noqa: ANN401  JSON
-    """Return JSON that can stand in a script element: no sign in it can end the element or begin a comment."""
+    """Return JSON that is safe inside a script element: it cannot end the element or begin a comment."""
     if data is None:
         return Markup("")
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -1,4 +1,4 @@
-"""Input of the page: the existing tables and summaries of one results folder."""
+"""Input of the page: the tables and summaries of one results folder."""
 
 import json
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from hpcai.core.table_files import read_parquet
 from hpcai.report.definitions import shown_definitions
 
 FORMS = {".html": "page", ".csv": "CSV", ".parquet": "Parquet"}
-"""In which forms a table lies beside the page: to look at, for spreadsheets, for programs."""
+"""Available forms of a table: for browsers, spreadsheets and programs."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """Where a word leads to: a file beside the page."""
+    """Target of a link: a file next to the page."""
 
     words: str
     href: str
@@ -38,16 +38,16 @@ class Material:
     folder, sources
         The results folder, and the project's ``reports/`` folder.
     tables
-        By name; a table that was not made is absent.
+        By name; a table that was not made is missing.
     summary
-        ``summary.json`` with the characterisation and the scores, as captions read it; None before the analysis.
+        ``summary.json`` with the characterisation and the scores, as used in captions; None before the analysis.
     study
         ``study.json``: the settings that were used.
     definitions
-        What the columns mean.
+        Definitions of the columns.
     place
-        Folder of the tables and figures below the results folder, with its slash; blank for the study's own. The
-        summary is the study's alone.
+        Folder of the tables and figures below the results folder, with a trailing slash; blank for the study's own. The
+        summary only covers the study.
     """
 
     folder: Path
@@ -59,18 +59,18 @@ class Material:
     place: str = ""
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return a table; one without rows if it was not made."""
+        """Return a table; an empty one if it was not made."""
         return self.tables.get(name, pd.DataFrame())
 
     def link_file(self, path: str, words: str = "") -> Link | None:
-        """Return the link to a file of this folder, None if it is not there.
+        """Return the link to a file of this folder; None if it does not exist.
 
         Parameters
         ----------
         path
-            As tables name it, ``results/runs/…``, or relative to the folder.
+            As named in tables, ``results/runs/…``, or relative to the folder.
         words
-            What the link says; the last part of the path by default.
+            Text of the link; defaults to the last part of the path.
         """
         parts = PurePosixPath(path).parts
         relative = PurePosixPath(*parts[1:] if parts[:1] == ("results",) else parts)
@@ -83,7 +83,7 @@ class Material:
         return Link(words or relative.name + end, quote(str(relative)) + end, str(relative))
 
     def link_table(self, name: str) -> list[Link]:
-        """Return links to the forms in which a table lies beside the page."""
+        """Return links to the available forms of a table."""
         found = [self.link_file(f"{self.place}tables/{name}{form}", words) for form, words in FORMS.items()]
         return [link for link in found if link]
 
@@ -99,7 +99,7 @@ def read_material(folder: Path, sources: Path, place: str = "") -> Material:
     Raises
     ------
     ParseError
-        If a file is there but cannot be read.
+        If an existing file cannot be read.
     """
     return Material(
         folder=folder,
@@ -113,7 +113,7 @@ def read_material(folder: Path, sources: Path, place: str = "") -> Material:
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401  JSON
-    """Return the content of a JSON file without its seal, None if there is no such file.
+    """Return the content of a JSON file without its seal; None if it does not exist.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  JSON
 
 
 def _read_summary(folder: Path) -> dict[str, Any] | None:
-    """Return the summary as captions read it: with views, scores and predictions beside the results."""
+    """Return the summary in the form that captions use: with views, scores and predictions next to the results."""
     summary = read_json(folder / "summary.json")
     if summary is None:
         return None

@@ -1,4 +1,4 @@
-"""Pages without the workflow: on imported rounds, as the workflow writes it, and on one device."""
+"""Pages outside a study: on imported rounds, as in the workflow, and on one device."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,14 +16,14 @@ DEVICE_PLACE, DEVICE_PAGE = "gpu", "gpu.html"
 
 
 def write_page_of(rounds: Sequence[Path], output: Path) -> Path:
-    """Analyse rounds together, draw them, and write the page; return where it is.
+    """Analyse rounds together, draw them, and write the page; return its path.
 
     Parameters
     ----------
     rounds
-        Folders that `hpcai mlperf import` wrote.
+        Folders written by `hpcai mlperf import`.
     output
-        Folder that gets :data:`PAGE`, and :data:`PLACE` with its tables and figures.
+        Folder that receives :data:`PAGE`, and :data:`PLACE` with its tables and figures.
 
     Raises
     ------
@@ -43,14 +43,14 @@ def write_page_of(rounds: Sequence[Path], output: Path) -> Path:
 
 
 def write_page_of_device(tables: "Mapping[str, pd.DataFrame]", output: Path) -> Path:
-    """Write what `hpcai gpu` measured as tables, figures and a page; return where the page is.
+    """Write the measurements of `hpcai gpu` as tables, figures and a page; return the page's path.
 
     Parameters
     ----------
     tables
-        As `hpcai.measure.gpu.measure_device` returns them.
+        As from `hpcai.measure.gpu.measure_device`.
     output
-        Folder that gets :data:`DEVICE_PAGE`, and :data:`DEVICE_PLACE` with tables and figures.
+        Folder that receives :data:`DEVICE_PAGE`, and :data:`DEVICE_PLACE` with tables and figures.
     """
     from hpcai.report.page import write_device_page
 
@@ -74,6 +74,6 @@ def _write_parts(place: Path, tables: "Mapping[str, pd.DataFrame]", stage: "Stag
 
 
 def find_sources() -> Path:
-    """Return the templates, captions and definitions of pages: those of the installed package, or the checkout's."""
-    packaged = Path(__file__).parent / "sources"  # setup.py puts them there
+    """Return the folder of page templates, captions and definitions: in the installed package, or in the checkout."""
+    packaged = Path(__file__).parent / "sources"  # copied by setup.py
     return packaged if packaged.is_dir() else Path(__file__).parents[3] / "reports"

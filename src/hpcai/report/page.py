@@ -43,7 +43,7 @@ class DocumentPart:
 
 
 def make_documents(material: Material) -> tuple[DocumentPart, ...]:
-    """Return the documents of all benchmarks that have one, in the order of their names."""
+    """Return the documents of all benchmarks that have one, sorted by name."""
     paths = sorted((material.folder / "hpc_ai500").glob("*/report.json"))
     return tuple(_make_document(material, path) for path in paths)
 
@@ -63,16 +63,16 @@ def _make_document(material: Material, path: Path) -> DocumentPart:
 
 
 KEY_FIGURES = ("scores", "roofline", "scaling")
-"""The figures that the first screen shows small."""
+"""The figures shown small on the first screen."""
 
 
 BLANKS, KEPT = "\t\n\v\f\r", "\t\n\v\f\r\u00a0"
-"""Signs that become blanks; and with the protected blank those that stay although they cannot be printed."""
+"""Characters replaced by blanks; and, with the no-break space, those kept although they are not printable."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section as the template needs it: its figures and tables in their order, or why it has none."""
+    """Template data of a section: its figures and tables in order, or why it has none."""
 
     anchor: str
     title: str
@@ -83,20 +83,20 @@ class Section:
 
 
 def write_report(results: Path, sources: Path, output: Path, captions: Iterable[Path] = ()) -> None:
-    """Write the report of one results folder as one HTML file that needs no other.
+    """Write the report of one results folder as one self-contained HTML file.
 
-    Equal folders give equal bytes. Whatever is missing in the folder is missing in the page, which says so.
+    Equal folders give equal bytes. The page lists everything that the folder lacks.
 
     Parameters
     ----------
     results
         Folder with ``tables/*.parquet``, ``figures/*.svg`` and ``*.json``, ``summary.json``, ``characterisation.json``,
-        ``scoring.json``, ``prediction.json``, ``hpc_ai500/BENCHMARK/report.json`` and ``study.json``, as far as they
-        were made.
+        ``scoring.json``, ``prediction.json``, ``hpc_ai500/BENCHMARK/report.json`` and ``study.json``, as far as
+        available.
     sources
         The project's ``reports/`` folder: ``page/`` and ``captions/``.
     output
-        The file to write. Links in it are relative to the results folder, so it belongs there.
+        The file to write. Its links are relative to the results folder, so it belongs there.
     captions
         Captions of Snakemake's report to write as well (:func:`hpcai.report.captions.write_captions`).
 
@@ -119,7 +119,7 @@ def write_rounds_page(results: Path, place: str, sources: Path, output: Path) ->
     results, sources, output
         As for :func:`write_report`.
     place
-        Folder of tables and figures below the results folder, with its slash.
+        Folder of tables and figures below the results folder, with a trailing slash.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def write_rounds_page(results: Path, place: str, sources: Path, output: Path) ->
 
 
 def write_device_page(results: Path, place: str, sources: Path, output: Path) -> None:
-    """Write the page on one device, parameters and errors as of :func:`write_rounds_page`."""
+    """Write the page on one device; parameters and errors as for :func:`write_rounds_page`."""
     material = read_material(results, sources, place)
     steps = material.table("gpu_steps")
     devices = sorted({str(device) for device in steps.get("device", ()) if device})
@@ -144,7 +144,7 @@ def write_device_page(results: Path, place: str, sources: Path, output: Path) ->
 def _write_own_page(
     material: Material, specs: Iterable[SectionSpec], template: str, facts: dict[str, Any], output: Path
 ) -> None:
-    """Write some sections as a page of their own, with the definitions of the columns that it shows."""
+    """Write some sections as a separate page, with the definitions of its columns."""
     sections = tuple(_make_section(material, spec) for spec in specs)
     shown = {
         heading.anchor
@@ -160,12 +160,17 @@ def _write_own_page(
 
 
 def make_context(material: Material) -> dict[str, Any]:
-    """Return everything that the template of a study shows."""
-    sections = tuple(_make_section(material, spec) for spec in SECTIONS)
-    figures = {part.name: part for section in sections for part in section.parts if isinstance(part, Figure)}
+    """Return the template data of a study's page."""
+    made = tuple(_make_section(material, spec) for spec in SECTIONS)
+    figures = {part.name: part for section in made for part in section.parts if isinstance(part, Figure)}
     summary = material.summary
+    # They stand in the page once.
+    wanted = (material.study or {}).get("show_first", ())
+    leading = [figures[name] for name in wanted if name in figures]
     return {
-        **_frame_page(material, sections),
+        **_frame_page(material, made),
+        "sections": tuple(replace(one, parts=tuple(p for p in one.parts if p not in leading)) for one in made),
+        "leading": leading,
         "summary": summary,
         "study": material.study,
         "banner": make_banner(summary),
@@ -185,7 +190,7 @@ def make_context(material: Material) -> dict[str, Any]:
 
 
 def _list_definitions(material: Material) -> list[tuple[str, str, Definition]]:
-    """Return id, key and entry of every definition, by their titles."""
+    """Return id, key and entry of every definition, sorted by title."""
     return sorted(
         ((anchor(key), key, entry) for key, entry in material.definitions.entries.items()),
         key=lambda item: (item[2].title.lower(), item[1]),
@@ -193,7 +198,7 @@ def _list_definitions(material: Material) -> list[tuple[str, str, Definition]]:
 
 
 def _frame_page(material: Material, sections: tuple[Section, ...]) -> dict[str, Any]:
-    """Return the sections, and what every page needs to show them: styles and scripts."""
+    """Return the sections, with the styles and scripts of every page."""
     figures = [part for section in sections for part in section.parts if isinstance(part, Figure)]
     scripts = {
         "theme": _read(material.sources, "theme.js"),
@@ -209,7 +214,7 @@ def _frame_page(material: Material, sections: tuple[Section, ...]) -> dict[str, 
 
 
 def hash_script(text: str) -> str:
-    """Return the source expression with which a content security policy allows only this script."""
+    """Return the source expression that makes a content security policy allow only this script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode()}'"
 
 
@@ -223,7 +228,7 @@ def chart_library() -> str:
 
 
 def say_plainly(value: object) -> object:
-    """Return a text without signs that cannot be printed; lines become blanks, everything else stays."""
+    """Return a text without unprintable characters; line breaks become blanks."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return "".join(" " if sign in BLANKS else sign for sign in value if sign in KEPT or sign.isprintable())
     return value

@@ -1,4 +1,4 @@
-"""The sections of the page on predictions: what if, the models behind it, and how far they are off."""
+"""The page's sections on predictions: what-if questions, the models behind them, and their errors."""
 
 from hpcai.report.section_specs import SectionSpec, fill_sections
 
@@ -10,7 +10,7 @@ NOT_MEASURED = (
     "Not measured: this needs a separate measurement, after the report. make predict, or snakemake predict and then "
     "snakemake, measures it and adds it here."
 )
-"""Said until the stage `predict` has run."""
+"""Shown until the stage `predict` has run."""
 WHAT_IF = SectionSpec(
     "predictions",
     "Predictions",
@@ -56,4 +56,4 @@ HPL_HERE = SectionSpec(
     unmade=NOT_MEASURED,
 )
 PREDICTION_SECTIONS = fill_sections(WHAT_IF, TRAINING_MODEL, STEP_BLOCKS, KERNEL_REGRESSORS, HPL_MODEL, HPL_HERE)
-"""What models say, beside what was measured."""
+"""Predictions of models, separate from measurements."""

@@ -1,4 +1,4 @@
-"""Where the numbers come from: runs with problems, raw files as a tree, and how to measure again."""
+"""Origin of the numbers: runs with problems, raw files as a tree, and commands to repeat the measurements."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ FOLDERS = (
     ("figures", "all figures as SVG; interactive charts also as Vega-Lite JSON"),
     ("hpc_ai500", "the HPC AI500 V2.0 report documents, each a folder to submit"),
 )
-"""Folders beside the page and what they hold."""
+"""Folders next to the page, and their contents."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """One folder of raw files: its name, what it holds, the link to it, and files by their own folder."""
+    """One folder of raw files: its name, contents and link, and files by subfolder."""
 
     name: str
     words: str
@@ -35,7 +35,7 @@ class Folder:
 
 
 def make_failures(material: Material) -> pd.DataFrame:
-    """Return every run that did not converge or that needed a second attempt, with its reason."""
+    """Return every run that did not converge or needed a second attempt, with its reason."""
     summary = material.summary or {}
     rows = [
         {
@@ -51,7 +51,7 @@ def make_failures(material: Material) -> pd.DataFrame:
 
 
 def make_runs(material: Material) -> pd.DataFrame:
-    """Return the table of runs, those with trouble first; a run that ended without a reason says so."""
+    """Return the table of runs, those with problems first, including runs without a recorded reason."""
     runs = material.table("runs")
     if runs.empty:
         return runs
@@ -61,7 +61,7 @@ def make_runs(material: Material) -> pd.DataFrame:
 
 
 def make_folders(material: Material) -> tuple[Folder, ...]:
-    """Return the folders that are there, with the raw files that the tables name."""
+    """Return the existing folders, with the raw files named in tables."""
     named = {"runs": _records(material), "profiles": _sources(material, "profiles")}
     named["characterise"] = _sources(material, "characterise")
     found = []
@@ -73,14 +73,14 @@ def make_folders(material: Material) -> tuple[Folder, ...]:
 
 
 def say_commands(study: Mapping[str, Any] | None, commits: Sequence[str]) -> list[str]:
-    """Return the commands that measure the study again.
+    """Return the commands that repeat the study's measurements.
 
     Parameters
     ----------
     study
-        The settings that were used.
+        The settings of the study.
     commits
-        Commits that the runs were made with.
+        Commits of the runs.
     """
     if not study:
         return []
@@ -105,7 +105,7 @@ def _sources(material: Material, folder: str) -> list[str]:
 
 
 def _group(material: Material, paths: Sequence[str]) -> tuple[tuple[str, tuple[Link, ...]], ...]:
-    """Return links to files by the folder two levels below the results folder."""
+    """Return links to files, grouped by the folder two levels below the results folder."""
     groups: dict[str, list[Link]] = {}
     for path in paths:
         parts = PurePosixPath(path).parts

@@ -12,7 +12,7 @@ from hpcai.core.text import say_rate, say_share
 from hpcai.report.material import Material
 
 MANY = 3
-"""Names or reasons that a sentence holds; the table behind it has the others."""
+"""Number of names or reasons in a sentence; the table behind it has the others."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Question:
     Attributes
     ----------
     asked, answer
-        The question, and its answer in at most a few sentences.
+        The question, and its answer in a few sentences at most.
     anchor, place
-        The section of the page that proves it: its anchor, and words.
+        The section of the page with the evidence: its anchor, and its name.
     is_answered
-        Whether this study has an answer; if not, ``answer`` says what would give one.
+        Whether this study has an answer; if not, ``answer`` names the missing step.
     """
 
     asked: str
@@ -37,7 +37,7 @@ class Question:
 
 
 def make_questions(material: Material) -> tuple[Question, ...]:
-    """Return all questions in the order in which they are asked; none where nothing was measured."""
+    """Return all questions in order; none if nothing was measured."""
     if material.table("scales").empty:
         return ()
     return tuple(ask(material) for ask in _ALL)
@@ -136,7 +136,7 @@ def _say_limits(material: Material) -> Question:
 
 
 def _say_kept(row: Mapping[Any, Any]) -> str:
-    """Return what a benchmark keeps of its efficiency, and how much of its steps is communication, if that is known."""
+    """Describe the efficiency that a benchmark keeps, and the communication share of its steps if known."""
     words = f"{row['benchmark']} ({row['variant']}) keeps {say_share(row['efficiency_ratio'])} at {row['ranks']} ranks"
     share = row["communication_share_ratio"]
     return words if math.isnan(share) else f"{words}, {say_share(share)} of its steps is communication"
@@ -258,7 +258,7 @@ _ALL: tuple[Callable[[Material], Question], ...] = (
 
 
 def _missing(table: pd.DataFrame, column: str) -> list[str]:
-    """Return the kinds of which nothing at all was measured."""
+    """Return the kinds without any measurement."""
     if table.empty:
         return []
     measured = set(table.loc[table["status"].eq("measured"), column])

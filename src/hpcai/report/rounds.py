@@ -1,4 +1,4 @@
-"""Rows of the page that stand for many of the files of a round: findings and repairs of one kind."""
+"""Rows of the page that summarise many files of a round: findings and normalised entries of one kind."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,17 +9,17 @@ REPAIR = ["origin", "kind"]
 
 
 def group_findings(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Return the failures of each submission, one row for each rule and key that they are about.
+    """Return the failures of each submission, one row per rule and key.
 
     Parameters
     ----------
     verdicts
-        Table ``mlperf_verdicts``: one row per finding, and one without a rule for each log that complies.
+        Table ``mlperf_verdicts``: one row per finding, and one without a rule per complying log.
 
     Returns
     -------
     DataFrame
-        ``logs`` is the number of logs; ``message``, ``line`` and ``source`` are of the first one.
+        ``logs`` is the number of logs; ``message``, ``line`` and ``source`` come from the first one.
     """
     failures = verdicts[verdicts["severity"].eq("failure")]
     grouped = failures.groupby(FINDING, sort=True, dropna=False)
@@ -28,7 +28,7 @@ def group_findings(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def group_repairs(repairs: pd.DataFrame) -> pd.DataFrame:
-    """Return the repairs of each kind in each round.
+    """Return the normalised entries of each kind in each round.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def group_repairs(repairs: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``repairs`` and ``files`` are numbers; ``found``, ``done`` and ``source`` are of the first one.
+        ``repairs`` and ``files`` are counts; ``found``, ``done`` and ``source`` come from the first one.
     """
     grouped = repairs.groupby(REPAIR, sort=True, dropna=False)
     first = grouped[["found", "done", "source"]].first()
@@ -46,9 +46,9 @@ def group_repairs(repairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def group_origins(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return how many results and logs each round has, and how many of the logs are as they should be.
+    """Return the number of results and logs of each round, and of logs without irregularities.
 
-    Pruned instances of weak scaling are logs of the result beside them, no result of their own.
+    Pruned instances of weak scaling are logs of their result, not results of their own.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def group_origins(runs: pd.DataFrame) -> pd.DataFrame:
     scaling = runs["scaling"].replace("weak_pruned", "weak")
     named = runs.assign(result=runs["submission"] + " " + runs["benchmark"] + " " + scaling)
     if "rule_set_reason" not in named:
-        # Tables of before the reason was a column.
+        # Older tables lack the column of reasons.
         named["rule_set_reason"] = ""
     grouped = named.groupby(["origin", "method"], sort=True)
     table = grouped.agg(
@@ -70,12 +70,12 @@ def group_origins(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def group_fastest(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the result with the shortest time by target of each benchmark, round and division.
+    """Return the result with the shortest time per target for each benchmark, round and division.
 
     Parameters
     ----------
     results
-        Table ``mlperf_results``; results without a time are in none of the rows.
+        Table ``mlperf_results``; results without a time are ignored.
     """
     timed = results.dropna(subset=["run_by_target_s"]).sort_values("run_by_target_s", kind="stable")
     fastest = timed.drop_duplicates(["benchmark", "origin", "division"])
@@ -89,4 +89,4 @@ def _list(names: "pd.Series[str]") -> str:
 GROUPS: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     one.__name__: one for one in (group_findings, group_repairs, group_origins, group_fastest)
 }
-"""By the names that the catalogue of tables has for them."""
+"""Keyed by name in the catalogue of tables."""

@@ -1,4 +1,4 @@
-"""What a section of the page is: its figures and tables, and the question that they answer."""
+"""Specification of the page's sections: figures, tables, and the question that they answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from hpcai.report.tables import TableSpec, spec_of
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """One figure or chart of the catalogue, which has its heading and the tables it was made from."""
+    """One figure or chart of the catalogue, which defines its heading and source tables."""
 
     name: str
 
@@ -21,7 +21,7 @@ class FigureSpec:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Names of the tables it was made from."""
+        """Names of its source tables."""
         return self._entry.tables
 
     @property
@@ -36,15 +36,15 @@ class SectionSpec:
     Attributes
     ----------
     anchor, title, question
-        Its id, its heading, and the question it answers.
+        Its id, its heading, and the question that it answers.
     parts
-        Its figures and tables in their order; the catalogue says which (:func:`fill_sections`).
+        Its figures and tables in order, taken from the catalogue (:func:`fill_sections`).
     level
-        2, or 3 for a part of the section before.
+        2, or 3 for a part of the preceding section.
     absent
-        What it says instead of its parts if none of its tables has rows; each part says so itself where this is empty.
+        Text shown instead of its parts if none of its tables has rows; if blank, each part shows its own.
     unmade
-        What it says if none of its tables was made, if that needs a separate step.
+        Text shown if none of its tables was made, where that needs a separate step.
     """
 
     anchor: str
@@ -57,7 +57,7 @@ class SectionSpec:
 
 
 def fill_sections(*sections: SectionSpec) -> tuple[SectionSpec, ...]:
-    """Return sections with the tables of the catalogue, and its figures, each before the table that it names."""
+    """Return sections with the tables and figures of the catalogue, each figure before its table."""
     known = {**catalogue.FIGURES, **catalogue.CHARTS}.items()
     return tuple(
         replace(section, parts=_place(section, {name: one for name, one in known if one.section == section.anchor}))

@@ -1,4 +1,4 @@
-"""The sections of the page in their order: their figures and tables, and the question that each answers."""
+"""The page's sections in order: their figures and tables, and the question that each answers."""
 
 from hpcai.core.messages import Message
 from hpcai.report.prediction_sections import PREDICTION_SECTIONS
@@ -65,7 +65,7 @@ STUDY_SECTIONS = fill_sections(
         "Compliance with the rules of each suite: every deviation, with the section of the rule.",
     ),
 )
-"""What the study measured."""
+"""Sections on the study's measurements."""
 NO_ROUND = "No published round was given (study key rounds), and no own run of MLPerf HPC was recorded."
 NO_RESULT = "Nothing to show: see the section on MLPerf HPC rounds."
 ROUND_SECTIONS = fill_sections(
@@ -104,7 +104,7 @@ ROUND_SECTIONS = fill_sections(
         absent=NO_RESULT,
     ),
 )
-"""What published rounds and our own runs of MLPerf HPC show."""
+"""Sections on published rounds and our own runs of MLPerf HPC."""
 DEVICE_SECTIONS = fill_sections(
     SectionSpec(
         "gpu",
@@ -112,6 +112,6 @@ DEVICE_SECTIONS = fill_sections(
         "How fast one device trains, how near that is to its matrix products and its memory, and what it draws.",
     ),
 )
-"""What `hpcai gpu` measured; a page of its own."""
+"""Measurements of `hpcai gpu`, on a separate page."""
 SECTIONS = (*STUDY_SECTIONS, *PREDICTION_SECTIONS, *ROUND_SECTIONS)
-"""Sections of figures and tables alone; the page adds its summary, the runs, provenance and definitions."""
+"""Sections with only figures and tables; the page adds its summary, the runs, provenance and definitions."""

@@ -1,4 +1,4 @@
-"""Tables of the page: chosen columns of a results table, their headings with definitions, and links to all columns."""
+"""Tables of the page: selected columns of a results table, headings with definitions, and links to all columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from hpcai.report.rounds import GROUPS
 from hpcai.report.values import is_blank
 
 PROSE = 40
-"""Characters from which on a text needs a wide column."""
+"""Length from which a text needs a wide column [characters]."""
 BAD: Mapping[str, Callable[[object], bool]] = {
     "outcome": lambda value: value != "converged",
     "status": lambda value: value in {"refused", "failed"},
     "agrees": lambda value: value is False,
     "verdict": lambda value: value == "regression",
 }
-"""Columns by which a row is marked as trouble."""
+"""Columns that mark a row as a problem."""
 NOT_MADE = Message("tables.not_made", "The table {table} is not in this folder: its workflow step has not run.")
 
 
@@ -33,15 +33,15 @@ class TableSpec:
     Attributes
     ----------
     name, title, columns
-        Name of its file, heading, and what it shows.
+        Name of its file, heading, and displayed columns.
     profile
-        Kind of profile whose captures explain that it is empty.
+        Kind of profile whose captures explain an empty table.
     first
-        Column, and the value of it whose rows come first.
+        Column, and its value whose rows come first.
     part
-        Which part of the file it shows, where several tables show one; part of its id.
+        Displayed part of the file, if several tables share it; part of its id.
     group
-        What makes its rows of those of the file, where one row stands for several.
+        Function that groups the file's rows into its own, if one row summarises several.
     """
 
     name: str
@@ -54,14 +54,14 @@ class TableSpec:
 
 
 def spec_of(name: str, shown: Shown | None = None) -> TableSpec:
-    """Return what the page shows of a table.
+    """Return the specification of a table on the page.
 
     Parameters
     ----------
     name
         A table of the catalogue.
     shown
-        A part of it; the first one by default.
+        A part of it; defaults to the first one.
     """
     part = shown or tables()[name].shown[0]
     group = GROUPS[part.group] if part.group else None
@@ -70,7 +70,7 @@ def spec_of(name: str, shown: Shown | None = None) -> TableSpec:
 
 @dataclass(frozen=True)
 class Heading:
-    """A column's heading and where its definition stands."""
+    """A column's heading and the location of its definition."""
 
     words: str
     anchor: str
@@ -80,7 +80,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Row:
-    """Cells of one row; ``bad`` rows are marked as trouble."""
+    """Cells of one row; ``bad`` rows are marked as problems."""
 
     cells: tuple[Cell, ...]
     bad: bool = False
@@ -88,7 +88,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """What the template needs of one table; ``missing`` says why it has no rows."""
+    """Template data of one table; ``missing`` explains why it has no rows."""
 
     name: str
     title: str
@@ -107,11 +107,11 @@ def make_table(
     Parameters
     ----------
     spec
-        What to show; columns that the table does not have are left out.
+        What to show; columns missing in the table are ignored.
     frame
         Rows to show instead of the file's.
     captioned
-        Whether it has its own caption, not that of the figure of the same name.
+        Whether it has its own caption instead of sharing that of the figure with the same name.
     """
     rows = material.table(spec.name) if frame is None else frame
     if spec.group and len(rows):
@@ -135,7 +135,7 @@ def make_table(
 
 
 def say_missing(material: Material, spec: TableSpec) -> str:
-    """Return why a table has no rows: never made, or nothing captured and why."""
+    """Return why a table has no rows: it was never made, or nothing was captured, with the reason."""
     if spec.name not in material.tables:
         path = f"{material.place}tables/{spec.name}.parquet"
         return NOT_MADE(table=path)

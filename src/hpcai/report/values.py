@@ -1,4 +1,4 @@
-"""What a cell of a table holds: yes or no, a number, or nothing."""
+"""Content of a table cell: yes or no, a number, or nothing."""
 
 import math
 from numbers import Real

@@ -1,1 +1,1 @@
-"""The rules of the two suites as tables (``*.yaml``), and the judgement of a run by them."""
+"""The rules of the two suites as tables (``*.yaml``), and their application to runs."""

@@ -1,4 +1,4 @@
-"""Judges a run by the table of its suite: its settings, and what was observed of it."""
+"""Judge a run by the table of its suite, using its settings and observed facts."""
 
 from collections.abc import Mapping
 from operator import attrgetter
@@ -11,14 +11,14 @@ from hpcai.rules.verdict import Finding, RunFacts, Verdict
 
 
 def judge(plan: RunPlan, facts: RunFacts) -> tuple[Verdict, ...]:
-    """Return one verdict for each level or division of the suite that the run's benchmark belongs to.
+    """Return one verdict per level or division of the suite of the run's benchmark.
 
     Parameters
     ----------
     plan
         All settings of the run.
     facts
-        What was observed; what is not known is not judged.
+        Observed facts; unknown ones are not judged.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def judge(plan: RunPlan, facts: RunFacts) -> tuple[Verdict, ...]:
 
 
 def _finding(rule: Rule, plan: RunPlan, facts: RunFacts) -> Finding | None:
-    """Return how a run breaks a rule; None if it keeps it, or if the rule does not concern it."""
+    """Return how a run breaks a rule; None if it complies, or the rule does not apply."""
     if not all(_allows(required, value_at(path, plan, facts)) for path, required in rule.when.items()):
         return None
     sentence = rule.declared or _deviation(rule, plan, facts)
@@ -63,7 +63,7 @@ def _deviation(rule: Rule, plan: RunPlan, facts: RunFacts) -> str:
 
 
 def describe(rule: Rule, wrong: Mapping[str, object]) -> str:
-    """Return the words for a deviation from a rule: what was found at which path, and what is expected."""
+    """Describe a deviation from a rule: the found value with its path, and the expected one."""
     each = ", ".join(
         f"{path.removeprefix('facts.').removeprefix('plan.')} {say(value)} instead of {rule.settings[path].words}"
         for path, value in wrong.items()
@@ -73,7 +73,7 @@ def describe(rule: Rule, wrong: Mapping[str, object]) -> str:
 
 
 def value_at(path: str, plan: RunPlan, facts: RunFacts) -> object:
-    """Return the setting or fact that a path of the table names; `` + `` joins paths whose sum is meant."""
+    """Return the setting or fact at a path of the table; `` + `` joins paths whose sum is meant."""
     parts = [_part_at(part, plan, facts) for part in path.split(" + ")]
     return parts[0] if len(parts) == 1 else sum(cast("list[float]", parts))
 

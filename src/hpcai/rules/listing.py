@@ -1,4 +1,4 @@
-"""The tables of rules, and what a study can be valid for, as text."""
+"""The tables of rules, and the possible validity of a study, as text."""
 
 import textwrap
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ def list_rules() -> str:
 
 
 def list_verdicts(campaign: Campaign) -> str:
-    """Return what each row of a run table can be valid for, judged by its settings before anything is run.
+    """Return what each row of a run table can be valid for, judged by its settings before any run.
 
-    Rows that are judged alike stand together.
+    Rows with equal verdicts are grouped.
     """
     judged: dict[tuple[str, ...], list[str]] = {}
     for row in campaign.rows:
@@ -76,7 +76,7 @@ def _rule(rule: Rule) -> Iterator[str]:
 
 
 def _name(campaign: Campaign, row: RunRow) -> str:
-    """Name of a row, and whether its runs are enough for a result."""
+    """Return the name of a row, and whether its runs suffice for a result."""
     benchmark = campaign.benchmarks[row.benchmark]
     results = rules_of(benchmark.suite).results
     runs = results.runs_of(benchmark.workload)

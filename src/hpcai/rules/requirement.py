@@ -1,4 +1,4 @@
-"""What a rule requires of one setting: a value, one of several, or a range."""
+"""Requirement of a rule on one setting: a value, one of several, or a range."""
 
 import math
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ class Requirement(Settings):
 
     @property
     def words(self) -> str:
-        """What is allowed, for people."""
+        """The allowed values, in words."""
         if self.each is not None:
             return f"each {self.each.words}"
         if self.equals is not None:
@@ -71,7 +71,7 @@ class Requirement(Settings):
 
 
 def say(value: object) -> str:
-    """Return a value for people: thousands in groups, no quotes."""
+    """Return a value in readable form: grouped thousands, no quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -89,7 +89,7 @@ def _same(value: object, expected: object) -> bool:
     if isinstance(value, int | float) and isinstance(expected, int | float):
         try:
             return math.isclose(value, expected, rel_tol=1e-9)
-        except OverflowError:  # a log can have whole numbers of any length
+        except OverflowError:  # a log may contain integers of any length
             return False
     if isinstance(expected, tuple | list):
         return isinstance(value, tuple | list) and _same_elements(value, expected)

@@ -1,4 +1,4 @@
-"""The tables of rules: what stands in ``hpc_ai500.yaml`` and ``mlperf_hpc.yaml``, checked when they are read."""
+"""The tables of rules: the content of ``hpc_ai500.yaml`` and ``mlperf_hpc.yaml``, checked when read."""
 
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ SUITES: tuple[Suite, ...] = get_args(Suite)
 
 
 class Topic(Settings):
-    """A layer (HPC AI500 V2.0) or a subject (MLPerf HPC), and how far it is free at each level."""
+    """A layer (HPC AI500 V2.0) or a subject (MLPerf HPC), and its freedom at each level."""
 
     title: Text
     sentence: Text = Field(min_length=1)
@@ -26,11 +26,11 @@ class Topic(Settings):
 
 
 class Rule(Settings):
-    """One rule, and how compliance of a run is checked.
+    """One rule, and how to check compliance of a run.
 
-    It is judged by `settings`, or it is `declared` not to be kept by this library; with neither it is only stated,
-    because no record can tell. A path of `settings` and `when` begins with ``plan.`` (the run's plan), ``facts.`` (what
-    was observed), or a section of the benchmark file, such as ``recipe.momentum``.
+    It is judged by `settings`, or `declared` as not met by this library. With neither it is only stated, because no
+    record can decide it. Paths of `settings` and `when` begin with ``plan.`` (the run's plan), ``facts.`` (observed
+    facts), or a section of the benchmark file, such as ``recipe.momentum``.
     """
 
     id: Name
@@ -60,7 +60,7 @@ class Rule(Settings):
 
 
 class ResultRules(Settings):
-    """How many runs make a result, and what is reported of them."""
+    """Number of runs of a result, and the values that it reports."""
 
     runs: dict[Name, Count] = Field(description="Runs of a result, by workload.")
     exponents: dict[Name, Count] = Field(
@@ -81,7 +81,7 @@ class ResultRules(Settings):
         Raises
         ------
         ConfigError
-            If the table does not know the workload.
+            If the table lacks the workload.
         """
         if workload not in self.runs:
             raise ConfigError(
@@ -135,7 +135,7 @@ def rules_of(suite: Suite) -> SuiteRules:
     Raises
     ------
     ConfigError
-        If the table that came with the library is damaged; names every place.
+        If the library's table is damaged; names every place.
     """
     return read_rules(FOLDER / f"{suite}.yaml")
 
@@ -146,7 +146,7 @@ def read_rules(path: Path) -> SuiteRules:
     Raises
     ------
     ConfigError
-        With every error: dotted key, what was found, what is allowed.
+        Lists every error: dotted key, what was found, what is allowed.
     """
     problems = Problems()
     data = read_yaml(path, problems)

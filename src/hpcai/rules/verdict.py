@@ -1,4 +1,4 @@
-"""What is judged besides the settings, and what comes out: one verdict per level or division of a run's suite."""
+"""Inputs of the judgement besides the settings, and its output: one verdict per level or division of a run's suite."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ class RunFacts(Settings):
 
     @classmethod
     def before(cls, plan: RunPlan) -> "RunFacts":
-        """Return what is known of a run before it is measured: its settings say where the data come from."""
+        """Return the facts known before a run is measured: its settings determine the source of the data."""
         sources: dict[str, Literal["generated", "downloaded", "existing"]] = {
             "generate": "generated",
             "download": "downloaded",
@@ -45,7 +45,7 @@ class Finding(Settings):
 class Verdict(Settings):
     """Whether a run is valid at one level (HPC AI500) or in one division (MLPerf HPC).
 
-    What no record can tell (review by a committee, availability of the hardware) is not judged.
+    Facts that no record contains (review by a committee, availability of the hardware) are not judged.
     """
 
     suite: Suite

@@ -1,1 +1,1 @@
-"""Writes a study for a machine: asks the machine what it is, and leaves a marked gap where it does not say."""
+"""Write a study for a machine: query the machine, and mark every value that it does not report as a gap."""

@@ -1,4 +1,4 @@
-"""The questions to a site: for each a command; what it printed is kept together with the command that it came from."""
+"""Query a site: one command per question; each output is kept with its command."""
 
 import getpass
 import os
@@ -12,18 +12,18 @@ from typing import TypeVar
 T = TypeVar("T")
 ANSWER_LIMIT_S = 30.0
 SINFO_FIELDS = ("%R", "%a", "%D", "%T", "%X", "%Y", "%Z", "%m", "%d", "%G", "%f")
-"""Partition, up or not, nodes, state, sockets, cores, threads, memory [MiB], local disk [MiB], gres, features."""
+"""Partition, availability, nodes, state, sockets, cores, threads, memory [MiB], local disk [MiB], gres, features."""
 ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS", "MaxWall", "MaxSubmit", "MaxTRES")
 QOS_FIELDS = ("Name", "MaxWall", "MaxTRES")
-"""MaxTRES is the most that one job may have."""
+"""MaxTRES is the maximum for one job."""
 INFINIBAND = "grep --with-filename . /sys/class/infiniband/*/ports/*/rate /sys/class/infiniband/*/ports/*/state"
 PLACES = ("/tmp", "/local", "/localscratch", "/lscratch", "/scratch/local", "/mnt/local", "/nvme")  # noqa: S108
-"""Folders that sites put on the nodes' own disks."""
+"""Folders that sites usually put on the nodes' own disks."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command printed; with the reason instead where it said nothing."""
+    """Output of a command, or the reason if there was none."""
 
     command: str
     text: str = ""
@@ -35,12 +35,12 @@ Answers = Mapping[str, Answer]
 
 
 def questions(folder: Path) -> dict[str, list[str]]:
-    """Return the command of each question.
+    """Return the command for each question.
 
     Parameters
     ----------
     folder
-        Where the study will lie, to see which file system that is.
+        Future folder of the study, to find its file system.
     """
     user = _user()
     parsable = ["sacctmgr", "--noheader", "--parsable2", "show"]
@@ -67,14 +67,14 @@ def questions(folder: Path) -> dict[str, list[str]]:
 
 
 def ask_here(folder: Path) -> dict[str, Answer]:
-    """Ask this host all questions; nothing is submitted and nothing is changed."""
+    """Ask this host all questions; submits nothing and changes nothing."""
     return {name: _ask(command) for name, command in questions(folder).items()}
 
 
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as in an image
+    except (KeyError, OSError):  # a user without a name, as in a container
         return str(os.getuid())
 
 
@@ -98,6 +98,6 @@ def _ask(command: list[str]) -> Answer:
 
 
 def fact_of(answers: Answers, name: str, read: Callable[[str], T]) -> T:
-    """Return what a parser makes of an answer, or of an empty text where there is none."""
+    """Return the parsed answer; a missing answer is parsed as empty text."""
     answer = answers.get(name)
     return read(answer.text if answer else "")

@@ -1,4 +1,4 @@
-"""The command ``hpcai init``: a new folder with a study, ready to run."""
+"""The command ``hpcai init``: create a folder with a study that is ready to run."""
 
 import os
 import socket
@@ -26,23 +26,23 @@ SLURM_QUESTIONS = ("sinfo", "partitions", "config", "nodes", "associations", "us
 
 
 def init(folder: Path, *, here: bool = False, partition: str = "", account: str = "", machine: str = "") -> str:
-    """Write a study into a new folder, and return what was written, what is open, and what to do next.
+    """Write a study into a new folder; return what was written, what is open, and what to do next.
 
     Parameters
     ----------
     folder
-        The new folder; an empty one may be there.
+        The new folder; it may exist if it is empty.
     here
-        Look around first: on a login node, inside an allocation, or on a machine without Slurm.
+        Query the machine first: on a login node, inside an allocation, or on a machine without Slurm.
     partition, account
-        Of Slurm, where several are there; blank: what Slurm says is the default.
+        Slurm partition and account, where there are several; blank: Slurm's default.
     machine
-        Name of the machine file; blank: from the cluster's, partition's or host's.
+        Name of the machine file; blank: derived from the cluster, partition or host.
 
     Raises
     ------
     ConfigError
-        If the folder is not empty, if the library is not a checkout, or if the partition cannot be used.
+        If the folder is not empty, the library is not a checkout, or the partition cannot be used.
     """
     if not here and (partition or account):
         raise ConfigError("--partition, --account: only allowed with --here, which asks the local Slurm")
@@ -65,19 +65,19 @@ def site_of(
     account: str = "",
     environment: Mapping[str, str] = os.environ,
 ) -> Site:
-    """Return what answers tell of a machine.
+    """Derive a machine's values from answers.
 
     Parameters
     ----------
     answers
-        Of this host, or recorded ones.
+        Answers of this host, or recorded ones.
     partition, account
         As for `init`.
     environment
-        Of the process: inside an allocation its partition is taken.
+        Environment of the process; inside an allocation, its partition is used.
     """
     in_job = "SLURM_JOB_ID" in environment
-    # In an image, for example, there is a job, but no Slurm that answers.
+    # A container, for example, may run in a job while no Slurm command answers.
     own = environment.get("SLURM_JOB_PARTITION", "") if in_job and answers["sinfo"].text else ""
     chosen = choose_partition(answers, partition or own)
     if chosen is None:
@@ -91,7 +91,7 @@ def site_of(
 
 
 def _silent(answers: Answers, *, slurm: bool) -> tuple[tuple[str, str], ...]:
-    # Without Slurm none of its programs can answer: one line says it.
+    # Without Slurm none of its programs answers: one line is enough.
     asked = [answer for name, answer in answers.items() if slurm or name not in SLURM_QUESTIONS]
     return tuple((answer.command, answer.silence) for answer in asked if answer.silence)
 
@@ -101,13 +101,13 @@ def _any_site() -> Site:
 
 
 def _nearest(folder: Path) -> Path:
-    """Return the folder that is there already and will hold the study."""
+    """Return the closest existing parent folder of the study."""
     whole = folder.absolute()
     return next(path for path in (whole, *whole.parents) if path.is_dir())
 
 
 def _write(folder: Path, site: Site, checkout: Path) -> None:
-    """Write all files beside the folder's place, then put them there at once."""
+    """Write all files to a temporary folder next to the target, then move them at once."""
     place_of_all = folder.resolve()
     place_of_all.parent.mkdir(parents=True, exist_ok=True)
     name = plain_name(place_of_all.name, "study")
@@ -120,7 +120,7 @@ def _write(folder: Path, site: Site, checkout: Path) -> None:
         if not place_of_all.exists():
             whole.rename(place_of_all)
             return
-        # An empty folder may be the one that a shell works in: it stays the same.
+        # A shell may be inside the empty folder, so keep that folder.
         for part in whole.iterdir():
             part.rename(place_of_all / part.name)
 

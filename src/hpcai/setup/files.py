@@ -1,4 +1,4 @@
-"""The files of a new study, filled from templates; the workflow's own files stay the only place of what they hold."""
+"""Create the files of a new study from templates; contents of the workflow's own files are not repeated here."""
 
 import json
 import re
@@ -10,6 +10,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hpcai.config.plans import Campaign
+from hpcai.launchers.registry import LAUNCHERS, default_launcher
 from hpcai.setup.site import ProfileValues, Site, Value
 
 GAP = "GAP"
@@ -17,18 +18,18 @@ MACHINE_RULES = (
     *("measure_ceiling", "measure_storage", "measure_allreduce"),
     *("measure_kernels", "measure_blocks", "measure_reference_steps", "measure_blas_rates", "run_hpl"),
 )
-"""Rules that ask for `MACHINE_LIMIT_S` of workflow/rules/resources.smk."""
+"""Rules that use `MACHINE_LIMIT_S` of workflow/rules/resources.smk."""
 _GAP = re.compile(rf"#\s*{GAP} (?P<key>[\w.]+): (?P<what>.*)")
 COLUMNS = ("benchmark", "variant", "nodes", "ranks_per_node", "repeats", "precision", "compression", "global_batch")
 
 
 def study_files(site: Site, name: str, checkout: Path) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each file of a study.
+    """Yield path and text of each file of a study.
 
     Parameters
     ----------
     site
-        What is known of the machine.
+        The machine's known values.
     name
         Name of the study.
     checkout
@@ -54,15 +55,13 @@ def study_files(site: Site, name: str, checkout: Path) -> Iterator[tuple[str, st
     if site.profile is not None:
         whole = (checkout / "profiles/slurm/config.yaml").read_text()
         parts = _parts_of_profile(whole, site.profile)
-        slurm = page.get_template("profile.yaml.j2")
-        yield (
-            "profiles/slurm/config.yaml",
-            slurm.render(facts | parts, profile=site.profile, machine_rules=MACHINE_RULES),
-        )
+        facts |= parts | {"profile": site.profile, "machine_rules": MACHINE_RULES}
+        facts |= {"launcher": default_launcher(), "launchers": LAUNCHERS}
+        yield "profiles/slurm/config.yaml", page.get_template("profile.yaml.j2").render(facts)
 
 
 def open_gaps(files: Sequence[Path]) -> list[str]:
-    """Return what is still open in files, a line for each gap: file, line, key, and what to look up."""
+    """Return one line per open gap in the files: file, line, key, and what to look up."""
     found = []
     for file in files:
         for number, line in enumerate(file.read_text(errors="replace").splitlines(), start=1):
@@ -72,7 +71,7 @@ def open_gaps(files: Sequence[Path]) -> list[str]:
 
 
 def machine_file(campaign: Campaign, study: Path) -> Path:
-    """Return the machine file that a study was checked with.
+    """Return the machine file with which a study was checked.
 
     Parameters
     ----------
@@ -101,7 +100,7 @@ def _run_table(site: Site, benchmarks: Sequence[str], checkout: Path) -> str:
 
 
 def _parts_of_profile(whole: str, profile: ProfileValues) -> dict[str, str]:
-    """Return what stands before and after the resources in the profile for Slurm clusters, with this site's values."""
+    """Return the text before and after the resources in the Slurm profile, with this site's values."""
     head, _, rest = whole.partition("default-resources:\n")
     _, mark, tail = rest.partition("set-threads:\n")
     kept = [line for line in head.splitlines() if not line.startswith("#")]
@@ -112,15 +111,15 @@ def _parts_of_profile(whole: str, profile: ProfileValues) -> dict[str, str]:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"), undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,  # noqa: S701  YAML for people, no page
+        loader=FileSystemLoader(Path(__file__).parent / "templates"), undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,  # noqa: S701  YAML for people, no page
     )  # fmt: skip
     environment.filters.update(line=_line, link=_link, comment=_comment, quoted=_quoted)
     return environment
 
 
 def _line(value: Value, key: str, indent: int = 0) -> str:
-    """Return a line of YAML with its source, and another one with what is open."""
+    """Return a line of YAML with its source, and another one for the gap."""
     lines = []
     if value.value is not None:
         text = str(value.value) if isinstance(value.value, int) else _quoted(value.value)
@@ -137,10 +136,10 @@ def _link(value: Value) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return text of anywhere as the rest of one line."""
+    """Return any text as a one-line comment."""
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:400]
 
 
 def _quoted(value: object) -> str:
-    """Return a text as YAML, Python and JSON read it alike."""
+    """Quote a text so that YAML, Python and JSON read it alike."""
     return json.dumps(_comment(str(value)), ensure_ascii=False)

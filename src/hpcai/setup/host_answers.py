@@ -1,4 +1,4 @@
-"""Reads what the programs of a host print: processor, accelerators, disks, modules, network."""
+"""Parse the output of host programs: processor, accelerators, disks, modules, network."""
 
 import re
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ _PORT = re.compile(r"^/sys/class/infiniband/([^/]+)/ports/(\d+)/(rate|state):(.*
 
 @dataclass(frozen=True)
 class Processor:
-    """What lscpu says of this host."""
+    """lscpu's description of this host."""
 
     model: str
     sockets: int
     cores: int
-    """All cores, with one hardware thread of each."""
+    """All cores, counting one hardware thread each."""
     numa_nodes: int | None
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """One accelerator, as nvidia-smi names it."""
+    """One accelerator as reported by nvidia-smi."""
 
     model: str
     memory_mib: int | None
@@ -35,7 +35,7 @@ class Accelerator:
 
 @dataclass(frozen=True)
 class Disk:
-    """A folder's file system."""
+    """File system of a folder."""
 
     kind: str
     target: str
@@ -43,7 +43,7 @@ class Disk:
 
     @property
     def place(self) -> str:
-        """``shared``, ``local`` or ``memory``, by the type of the file system; blank where that does not tell."""
+        """``shared``, ``local`` or ``memory`` by file system type; blank if the type does not determine it."""
         for pattern, place in ((SHARED, "shared"), (LOCAL, "local"), (MEMORY, "memory")):
             if pattern.fullmatch(self.kind):
                 return place
@@ -51,7 +51,7 @@ class Disk:
 
 
 def read_lscpu(text: str) -> Processor | None:
-    """Return the processor; None where sockets or cores are not told."""
+    """Return the processor; None if sockets or cores are not reported."""
     pairs = (line.partition(":") for line in text.splitlines())
     fields = {key.strip().lower(): value.strip() for key, _, value in pairs}
     sockets = _number(fields.get("socket(s)", ""))
@@ -62,13 +62,13 @@ def read_lscpu(text: str) -> Processor | None:
 
 
 def read_memory_mib(text: str) -> int | None:
-    """Return the memory [MiB] that ``/proc/meminfo`` gives in kB of 1024 bytes, rounded down."""
+    """Return the memory [MiB] from ``/proc/meminfo``, which uses kB of 1024 bytes; rounded down."""
     match = re.match(r"MemTotal:\s+(\d+) kB", text)
     return int(match[1]) // 1024 if match else None
 
 
 def read_nvidia_smi(text: str) -> tuple[Accelerator, ...]:
-    """Return the accelerators; none from anything but lines of ``name, memory, driver``."""
+    """Return the accelerators from lines of ``name, memory, driver``; none for other text."""
     found = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
@@ -79,7 +79,7 @@ def read_nvidia_smi(text: str) -> tuple[Accelerator, ...]:
 
 
 def read_df(text: str) -> tuple[Disk, ...]:
-    """Return the file systems of df's answer (source, type, size, free, place), in its order."""
+    """Return the file systems in df's output (source, type, size, free, place), in order."""
     found = []
     for line in text.splitlines()[1:]:
         fields = line.rsplit(maxsplit=4)
@@ -89,13 +89,13 @@ def read_df(text: str) -> tuple[Disk, ...]:
 
 
 def read_mpi_modules(text: str) -> tuple[str, ...]:
-    """Return the environment modules of an MPI, without marks such as ``(default)``."""
+    """Return the environment modules of MPI libraries, without marks such as ``(default)``."""
     names = (re.sub(r"\([^)]*\)$", "", line.strip()).rstrip("/") for line in text.splitlines())
     return tuple(name for name in names if any(_MPI.fullmatch(part.lower()) for part in PurePosixPath(name).parts))
 
 
 def read_ports(text: str) -> tuple[tuple[str, str], ...]:
-    """Return name and rate of each InfiniBand port that is active, such as ``200 Gb/sec (4X HDR)``."""
+    """Return name and rate of each active InfiniBand port, such as ``200 Gb/sec (4X HDR)``."""
     facts: dict[str, dict[str, str]] = {}
     for device, port, key, value in _PORT.findall(text):
         facts.setdefault(f"{device}/{port}", {})[key] = value.strip()

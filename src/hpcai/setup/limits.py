@@ -1,4 +1,4 @@
-"""How long a job may be, and on which account: limits of partition, association and QOS."""
+"""Maximum job time and account: limits of partition, association and QOS."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ LOOK_UP_ACCOUNTS = "sacctmgr show associations user=$USER format=account,partiti
 
 @dataclass(frozen=True)
 class Limit:
-    """The longest job [s] and what sets this limit; None: Slurm tells of none."""
+    """Maximum job time [s] and what limits it; None: Slurm reports no limit."""
 
     time_s: float | None
     source: str
 
 
 def find_account(answers: Answers, partition: Partition, wanted: str) -> tuple[Value, Association | None]:
-    """Return the account for a partition, and what it may do there as far as Slurm tells."""
+    """Return the account for a partition, and its permissions there as far as Slurm reports them."""
     associations = fact_of(answers, "associations", read_associations)
     allowed = allowed_accounts(associations, partition.name, partition.fields)
     if wanted:
@@ -68,7 +68,7 @@ def _without_associations(answers: Answers, partition: Partition) -> Value:
 
 
 def find_qos(answers: Answers, partition: Partition, association: Association | None) -> Value:
-    """Return the QOS that a job must name: none, where the default may use the partition."""
+    """Return the QOS that a job must name; none if the default may use the partition."""
     allowed = names_in(partition.fields, "AllowQos")
     denied = names_in(partition.fields, "DenyQos") or ()
     if association is None or not association.qos or (allowed is None and not denied):
@@ -85,7 +85,7 @@ def find_qos(answers: Answers, partition: Partition, association: Association | 
 
 
 def find_limit(answers: Answers, partition: Partition, association: Association | None, qos: Value) -> Limit:
-    """Return the shortest of all limits of time that hold for a job."""
+    """Return the shortest time limit that applies to a job."""
     limits = [(duration_in_seconds(partition.fields.get("MaxTime", "")), "MaxTime of the partition")]
     if association is not None:
         limits.append((association.wall_s, "MaxWall of your association"))
@@ -96,7 +96,7 @@ def find_limit(answers: Answers, partition: Partition, association: Association 
 
 
 def find_most_nodes(answers: Answers, partition: Partition, account: str) -> Value:
-    """Return how many of a partition's nodes one job may have, and what sets this limit."""
+    """Return how many of a partition's nodes one job may use, and what limits it."""
     found = [(partition.nodes, f"sinfo: number of identical nodes of partition {partition.name} that are up")]
     if most := number_in(partition.fields, "MaxNodes"):
         found.append((most, f"scontrol show partition: MaxNodes={most}"))
@@ -117,7 +117,7 @@ def find_most_nodes(answers: Answers, partition: Partition, account: str) -> Val
 def _limits_of_qos(
     answers: Answers, partition: Partition, association: Association | None, qos: Value
 ) -> list[tuple[str, QosLimits]]:
-    """Return the limits of the QOS of the partition and of the job, with a name for each."""
+    """Return the QOS limits of the partition and of the job, with a name for each."""
     by_name = fact_of(answers, "qos", read_qos_limits)
     names = {partition.fields.get("QoS", ""): "of the partition"}
     if association is not None:

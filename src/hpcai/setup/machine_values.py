@@ -1,4 +1,4 @@
-"""The values of a machine file: of a partition's nodes, or of this host where there is no Slurm."""
+"""Values of a machine file: for a partition's nodes, or for this host if there is no Slurm."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from hpcai.setup.site import MachineValues, Value
 from hpcai.setup.slurm_answers import Shape, number_in, read_mpi_types, read_nodes, read_settings
 
 Where = Literal["login", "job", "alone"]
-"""Whether this host is a login node of Slurm, a node of a job, or a machine without Slurm."""
+"""Whether this host is a Slurm login node, a node of a job, or a machine without Slurm."""
 SCRATCH = "hpcai-scratch-${UID}"
 ANYWHERE = f"${{TMPDIR}}/{SCRATCH}"
 MANY_MODULES = 8
@@ -30,14 +30,14 @@ NO_NODES = "node-local disk (your centre's documentation: local scratch, $TMPDIR
 
 @dataclass(frozen=True)
 class _Kept:
-    """What a node keeps back for itself: no job gets it."""
+    """Resources that a node reserves for itself and gives to no job."""
 
     cores: int
     memory_mib: int
 
 
 def values_of_partition(answers: Answers, partition: Partition, where: Where, account: str = "") -> MachineValues:
-    """Return the machine file of the nodes of a partition; processor and accelerators only if this is such a node."""
+    """Return the machine file for a partition's nodes; processor and accelerators only if this host is one of them."""
     shape, settings = partition.shape, fact_of(answers, "config", read_settings)
     kept = _kept(answers, partition)
     cores = _cores(partition, kept)
@@ -61,7 +61,7 @@ def values_of_partition(answers: Answers, partition: Partition, where: Where, ac
 
 
 def values_of_host(answers: Answers, hostname: str) -> MachineValues:
-    """Return the machine file of this host alone; what it does not tell is a gap with a value that runs anywhere."""
+    """Return the machine file for this host alone; unreported values are gaps with a default that runs anywhere."""
     processor = fact_of(answers, "lscpu", read_lscpu)
     found = processor or Processor("", 1, 1, None)
     cores = Value(found.cores, f"lscpu: {found.sockets} sockets, {found.cores} cores; one thread of each")
@@ -90,7 +90,7 @@ def values_of_host(answers: Answers, hostname: str) -> MachineValues:
 
 
 def values_of_any() -> MachineValues:
-    """Return the machine file that fits every machine: two cores."""
+    """Return a machine file that fits every machine: two cores."""
     chosen = "chosen: every machine has it"
     return MachineValues(
         name="two_cores",
@@ -107,7 +107,7 @@ def values_of_any() -> MachineValues:
 
 
 def _kept(answers: Answers, partition: Partition) -> _Kept:
-    """Return the most that a node of the chosen shape keeps back (CoreSpecCount, CPUEfctv, MemSpecLimit)."""
+    """Return the largest reservation of any node of the chosen shape (CoreSpecCount, CPUEfctv, MemSpecLimit)."""
     kept = _Kept(0, 0)
     for node in fact_of(answers, "nodes", read_nodes).values():
         shape = partition.shape
@@ -157,7 +157,7 @@ def _memory(partition: Partition, settings: Mapping[str, str], kept: _Kept) -> V
 
 
 def _shares(cores: int, sockets: int, gpus: int) -> tuple[Value, Value]:
-    """Return ranks of a node and cores of a rank: a choice, one rank for each accelerator or else socket."""
+    """Choose ranks per node and cores per rank: one rank per accelerator, otherwise per socket."""
     if gpus:
         ranks, why = min(gpus, cores), "chosen: one rank for each accelerator"
     elif 1 < sockets <= cores:
@@ -168,7 +168,7 @@ def _shares(cores: int, sockets: int, gpus: int) -> tuple[Value, Value]:
 
 
 def _gpus(answers: Answers, shape: Shape, where: Where) -> dict[str, Value]:
-    """Return the values about the device of a rank."""
+    """Return the values about a rank's device."""
     if not shape.gpu_count:
         processor = fact_of(answers, "lscpu", read_lscpu)
         if where != "login" and processor and processor.model:
@@ -209,8 +209,8 @@ def _node_local(answers: Answers, shape: Shape, settings: Mapping[str, str], whe
 
 
 def _below(target: str) -> str:
-    # What is mounted as / is written to below /tmp.
-    return "/tmp" if target == "/" else target.rstrip("/")  # noqa: S108  where the kernel says that it is a disk
+    # The root file system is written to below /tmp.
+    return "/tmp" if target == "/" else target.rstrip("/")  # noqa: S108  the kernel reports it as a disk
 
 
 def _shared(answers: Answers) -> Value:
@@ -250,7 +250,7 @@ def _notes(answers: Answers) -> Iterator[str]:
 
 
 def plain_name(text: str, otherwise: str) -> str:
-    """Return a name that a file and a label may have, made from any text."""
+    """Turn any text into a name that is valid in files and labels."""
     plain = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return (plain if plain[:1].isalpha() else f"{otherwise}_{plain}".rstrip("_"))[:40].rstrip("_")
 

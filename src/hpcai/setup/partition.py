@@ -1,4 +1,4 @@
-"""Chooses the partition to measure on, and which of its nodes: all that a run gets have to be alike."""
+"""Choose the partition and the nodes to measure on; all nodes of a run must be alike."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from hpcai.setup.slurm_answers import (
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition, and the nodes of it that are to be measured."""
+    """A partition and its nodes to measure on."""
 
     name: str
     fields: Mapping[str, str]
@@ -28,20 +28,20 @@ class Partition:
     nodes: int
     """Usable nodes of this shape."""
     constraint: str
-    """A feature that all nodes of this shape have and no other node of the partition; blank: none is needed."""
+    """A feature common to all nodes of this shape and to no others in the partition; blank: none is needed."""
     gap: str
-    """Why jobs may get nodes that are not alike; blank: they will not."""
+    """Why jobs may get unlike nodes; blank: they will not."""
     others: tuple[str, ...]
-    """Other partitions that this user may use."""
+    """Other partitions available to this user."""
 
 
 def choose_partition(answers: Answers, wanted: str = "") -> Partition | None:
-    """Return the wanted partition, else Slurm's default, or the largest that this user may use; None without Slurm.
+    """Return the requested partition, else Slurm's default, or the largest one available; None without Slurm.
 
     Raises
     ------
     ConfigError
-        If there is no partition of the wanted name, or none that has usable nodes.
+        If the requested partition does not exist, or none has usable nodes.
     """
     groups = fact_of(answers, "sinfo", read_sinfo)
     partitions = fact_of(answers, "partitions", read_partitions)
@@ -72,7 +72,7 @@ def _first_choice(names: Sequence[str], partitions: Mapping[str, Mapping[str, st
 
 
 def _obstacle(fields: Mapping[str, str], answers: Answers) -> str:
-    """Return why this user cannot run jobs of one node in a partition, as far as Slurm tells; blank: nothing does."""
+    """Return why Slurm forbids this user one-node jobs in a partition; blank if it reports no obstacle."""
     if fields.get("State", "UP") != "UP" or fields.get("RootOnly") == "YES":
         return "it accepts no jobs"
     if fields.get("ReqResv") == "YES":
@@ -90,7 +90,7 @@ def _obstacle(fields: Mapping[str, str], answers: Answers) -> str:
 def allowed_accounts(
     associations: Sequence[Association], partition: str, fields: Mapping[str, str]
 ) -> tuple[Association, ...]:
-    """Return the associations that may use a partition: its own lists of accounts, and theirs of partitions."""
+    """Return the associations that may use a partition, by its account lists and their partition lists."""
     allowed, denied = names_in(fields, "AllowAccounts"), names_in(fields, "DenyAccounts") or ()
     return tuple(
         one
@@ -118,12 +118,12 @@ def _with_nodes(
 
 
 def _hardware(shape: Shape) -> tuple[object, ...]:
-    """Return what makes two nodes different for a measurement; features are names alone."""
+    """Return the properties that distinguish nodes for a measurement; features are only names."""
     return (shape.sockets, shape.cores_per_socket, shape.threads_per_core, shape.memory_mib, shape.gpus)
 
 
 def _alike(counts: Mapping[Shape, int]) -> dict[Shape, int]:
-    """Return the numbers of nodes of equal hardware; of their features and local disks what all of them have."""
+    """Count nodes of equal hardware; keep the features and local disk common to all of them."""
     kinds: dict[tuple[object, ...], tuple[Shape, int]] = {}
     for shape, nodes in counts.items():
         known, number = kinds.get(_hardware(shape), (shape, 0))

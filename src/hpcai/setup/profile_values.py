@@ -1,4 +1,4 @@
-"""The values of the profile for Slurm: partition, account, limits, and the longest run that they leave room for."""
+"""Values of the Slurm profile: partition, account, limits, and the longest run within them."""
 
 from hpcai.config.study import Limits
 from hpcai.core.errors import ConfigError
@@ -9,24 +9,24 @@ from hpcai.setup.site import ProfileValues, Value
 from hpcai.setup.slurm_answers import Association, number_in, read_settings
 
 RUN_S = 900
-"""A run of the generated data is done in a few minutes."""
+"""Time limit of a run [s]; one with generated data takes a few minutes."""
 BESIDES_S = 600
-"""What a job asks for besides its run (RUN_LIMIT_S in workflow/rules/resources.smk)."""
+"""Time that a job requests in addition to its run (RUN_LIMIT_S in workflow/rules/resources.smk) [s]."""
 SHORTEST_RUN_S = 60
 MACHINE_MINUTES, PACKING_MINUTES, PACKING_MIB, JOBS = 60, 240, 4000, 20
-"""What measuring the machine, and downloads and packing, ask for where nothing limits them."""
+"""Requests for measuring the machine, and for downloads and packing, if nothing limits them."""
 LEAST_JOB_AGE_S = 300
 
 
 def values_of_profile(
     answers: Answers, partition: Partition, account: str, memory_mib: int
 ) -> tuple[ProfileValues, Value]:
-    """Return the profile, and the longest run [s] of the study.
+    """Return the profile, and the study's longest run [s].
 
     Raises
     ------
     ConfigError
-        If the partition's limit leaves no room for a run.
+        If the partition's limit is too short for a run.
     """
     paying, association = find_account(answers, partition, account)
     qos = find_qos(answers, partition, association)

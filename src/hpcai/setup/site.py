@@ -1,13 +1,13 @@
-"""What is written for a machine: every value with the command it came from, or a gap with what to look up."""
+"""Values to write for a machine: each with its source command, or a gap with what to look up."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a file; None is not known.
+    """One value of a file; None: unknown.
 
-    ``gap`` says what is open, also where there is a value to begin with.
+    ``gap`` describes what is open, possibly next to a provisional value.
     """
 
     value: str | int | None
@@ -17,7 +17,7 @@ class Value:
 
 @dataclass(frozen=True)
 class MachineValues:
-    """The machine file."""
+    """Values of the machine file."""
 
     name: str
     title: str
@@ -33,12 +33,12 @@ class MachineValues:
     device_memory: Value = Value(None)
     network: Value = Value(None)
     notes: tuple[str, ...] = ()
-    """What was found besides: modules, MPI."""
+    """Other findings: modules, MPI."""
 
 
 @dataclass(frozen=True)
 class ProfileValues:
-    """The profile for Slurm."""
+    """Values of the Slurm profile."""
 
     partition: Value
     account: Value
@@ -46,20 +46,20 @@ class ProfileValues:
     constraint: Value
     mem_mb: Value
     runtime: Value
-    """Minutes, of downloads and packing."""
+    """For downloads and packing [min]."""
     jobs: Value
     status_command: Value
     machine_runtime: Value
-    """Minutes, of what is measured of the machine; None: the workflow's own limit fits."""
+    """For measuring the machine [min]; None: the workflow's own limit fits."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Site:
-    """All that the files of a study are filled with."""
+    """All values for the files of a study."""
 
     machine: MachineValues
     run_s: Value
     profile: ProfileValues | None = None
     asked: tuple[tuple[str, str], ...] = field(default=())
-    """Commands that gave no answer, with the reason."""
+    """Commands without an answer, with the reason."""

@@ -1,4 +1,4 @@
-"""Reads what Slurm's commands print about partitions, nodes, settings and accounts: Slurm 20 to 25."""
+"""Parse the output of Slurm's commands on partitions, nodes, settings and accounts: Slurm 20 to 25."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _NOTHING = {"", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE"}
 
 @dataclass(frozen=True)
 class Shape:
-    """What a node is: all nodes of one shape are alike."""
+    """Hardware of a node; all nodes of one shape are alike."""
 
     sockets: int
     cores_per_socket: int
@@ -24,12 +24,12 @@ class Shape:
     memory_mib: int
     disk_mib: int
     gpus: tuple[tuple[str, int], ...]
-    """Type (blank where the site names none) and number."""
+    """Type (blank if the site gives none) and number."""
     features: frozenset[str]
 
     @property
     def cores(self) -> int:
-        """Cores of a node, with one hardware thread of each."""
+        """Cores of a node, counting one hardware thread each."""
         return self.sockets * self.cores_per_socket
 
     @property
@@ -50,7 +50,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Association:
-    """One line of what a user may do: an account, perhaps for one partition alone."""
+    """One of a user's associations: an account, perhaps for one partition only."""
 
     account: str
     partition: str
@@ -59,19 +59,19 @@ class Association:
     wall_s: float | None
     most_jobs: int | None
     most_of_job: Mapping[str, int]
-    """Units that one job may have, by their names: ``node``, ``cpu``, ``gres/gpu``."""
+    """Limits per job by resource: ``node``, ``cpu``, ``gres/gpu``."""
 
 
 @dataclass(frozen=True)
 class QosLimits:
-    """What a QOS limits a job to."""
+    """Limits that a QOS sets for a job."""
 
     wall_s: float | None
     most_of_job: Mapping[str, int]
 
 
 def read_sinfo(text: str) -> tuple[NodeGroup, ...]:
-    """Return the groups of nodes from sinfo's answer in `ask.SINFO_FIELDS`; other lines are left out."""
+    """Return the groups of nodes from sinfo's output in `ask.SINFO_FIELDS`; other lines are ignored."""
     groups = []
     for line in text.splitlines():
         fields = line.strip().split("|")
@@ -89,16 +89,16 @@ def read_sinfo(text: str) -> tuple[NodeGroup, ...]:
 
 
 def read_gpus(gres: str) -> tuple[tuple[str, int], ...]:
-    """Return types and numbers of accelerators of a gres, such as ``gpu:a100:4(S:0-1),nvme:1``."""
+    """Return types and numbers of accelerators in a gres, such as ``gpu:a100:4(S:0-1),nvme:1``."""
     parts = re.split(r",(?![^(]*\))", gres)
     found = [_GPU.match(part.strip()) for part in parts]
     return tuple(sorted((match["type"] or "", int(match["count"])) for match in found if match))
 
 
 def read_records(text: str, key: str) -> dict[str, dict[str, str]]:
-    """Return the records of ``scontrol show ... --oneliner`` by their names.
+    """Return the records of ``scontrol show ... --oneliner`` by name.
 
-    Values may hold blanks (OS, Reason). The first of a name counts: what follows Reason may be anything.
+    Values may contain blanks (OS, Reason). The first occurrence of a key counts: any text may follow Reason.
     """
     records = {}
     for line in text.splitlines():
@@ -113,22 +113,22 @@ def read_records(text: str, key: str) -> dict[str, dict[str, str]]:
 
 
 def read_partitions(text: str) -> dict[str, dict[str, str]]:
-    """Return the fields of all partitions by their names."""
+    """Return the fields of all partitions by name."""
     return read_records(text, "PartitionName")
 
 
 def read_nodes(text: str) -> dict[str, dict[str, str]]:
-    """Return the fields of all nodes by their names."""
+    """Return the fields of all nodes by name."""
     return read_records(text, "NodeName")
 
 
 def read_settings(text: str) -> dict[str, str]:
-    """Return what ``scontrol show config`` says; keys have other cases in other versions, so they are lower-case."""
+    """Return the settings of ``scontrol show config``, with lower-case keys because their case varies by version."""
     return {name.lower(): value for name, value in _SETTING.findall(text)}
 
 
 def read_associations(text: str) -> tuple[Association, ...]:
-    """Return a user's associations from sacctmgr's answer in `ask.ASSOCIATION_FIELDS`; other lines are left out."""
+    """Return a user's associations from sacctmgr's output in `ask.ASSOCIATION_FIELDS`; other lines are ignored."""
     found = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")][: len(ASSOCIATION_FIELDS)]
@@ -142,7 +142,7 @@ def read_associations(text: str) -> tuple[Association, ...]:
 
 
 def read_qos_limits(text: str) -> dict[str, QosLimits]:
-    """Return the limits of each QOS from sacctmgr's answer in `ask.QOS_FIELDS`; other lines are left out."""
+    """Return the limits of each QOS from sacctmgr's output in `ask.QOS_FIELDS`; other lines are ignored."""
     limits = {}
     for line in text.splitlines():
         fields = line.strip().split("|")
@@ -152,25 +152,25 @@ def read_qos_limits(text: str) -> dict[str, QosLimits]:
 
 
 def read_tres(text: str) -> dict[str, int]:
-    """Return counted resources by their names (``cpu=256,gres/gpu=8,node=4``); those with units are left out."""
+    """Return counted resources by name (``cpu=256,gres/gpu=8,node=4``); those with units are ignored."""
     pairs = (part.partition("=") for part in text.split(","))
     return {name.strip(): int(count) for name, _, count in pairs if count.strip().isdecimal()}
 
 
 def read_mpi_types(text: str) -> tuple[str, ...]:
-    """Return the ways in which srun starts ranks of MPI (``srun --mpi=list``)."""
+    """Return srun's MPI plug-in types (``srun --mpi=list``)."""
     words = re.findall(r"\b(?:pmix(?:_v\d)?|pmi2|cray_shasta|openmpi|none)\b", text)
     return tuple(dict.fromkeys(words))
 
 
 def names_in(fields: Mapping[str, str], key: str) -> tuple[str, ...] | None:
-    """Return the names of a list such as AllowAccounts; None for no list at all (``ALL``)."""
+    """Return the names in a list such as AllowAccounts; None if there is no list (``ALL``)."""
     value = fields.get(key, "ALL")
     return None if value in _NOTHING | {"ALL"} else _names(value)
 
 
 def number_in(fields: Mapping[str, str], key: str) -> int | None:
-    """Return a limit of a record; None where there is none."""
+    """Return a limit of a record; None if there is none."""
     value = fields.get(key, "")
     return int(value) if value.isdecimal() else None
 

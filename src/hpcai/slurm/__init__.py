@@ -1,1 +1,1 @@
-"""Slurm, as far as its commands tell: jobs, allocations, queue, accounting."""
+"""Slurm through its commands: jobs, allocations, queue, accounting."""

@@ -23,27 +23,27 @@ NO_SCONTROL = Message("allocation.no_scontrol", "scontrol: not found on the PATH
 ANSWER_LIMIT_S = 30
 TRIES = 4
 PAUSE_S = 5.0
-"""The controller of a real cluster is restarted now and then; no run shall be lost to that."""
+"""Controllers of real clusters are restarted now and then; that must not cost a run."""
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """The nodes of a job, as Slurm names them, in its order; the batch script runs on the first."""
+    """The nodes of a job, with Slurm's names and order; the batch script runs on the first."""
 
     job_id: str
     nodes: tuple[str, ...]
 
 
 def find_allocation(environment: Mapping[str, str] = os.environ) -> Allocation | None:
-    """Return the Slurm job that this process belongs to; None outside of any.
+    """Return the Slurm job of this process; None outside of any.
 
-    Only the number of the job is taken from the environment, for Snakemake's executor removes most other variables of
-    Slurm. It is asked for once: a job keeps what it was given.
+    Only the job id is taken from the environment, because Snakemake's executor removes most other variables of Slurm.
+    The query runs once: a job keeps its allocation.
 
     Raises
     ------
     LaunchError
-        If Slurm does not tell about the job.
+        If Slurm does not describe the job.
     """
     job = environment.get("SLURM_JOB_ID")
     return _read_allocation(job) if job else None

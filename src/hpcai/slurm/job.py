@@ -1,4 +1,4 @@
-"""What Slurm says about a job: asked of the controller, because accounting may not be there (sacct(1))."""
+"""State of a job from Slurm's controller, because accounting may be missing (sacct(1))."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from functools import cache
 from hpcai.slurm.text import duration_in_seconds, job_fields
 
 ASK_S = 10.0
-"""Longest wait for an answer; a controller that restarts does not answer for a while."""
+"""Longest wait for an answer; a restarting controller does not answer for a while."""
 ENDED = frozenset(
     (
         "BOOT_FAIL",
@@ -23,31 +23,31 @@ ENDED = frozenset(
         "TIMEOUT",
     )
 )
-"""States in which a job does not run any more (squeue(1), JOB STATE CODES)."""
+"""States of a job that is no longer running (squeue(1), JOB STATE CODES)."""
 
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job as the controller sees it.
+    """A job as reported by the controller.
 
     Attributes
     ----------
     job_id
-        Number of the job, without its step or its place in an array.
+        Id of the job, without its step or array index.
     state
         Such as RUNNING; a job that is being ended is COMPLETING.
     reason
         Why it waits or ended, such as TimeLimit; blank if Slurm gives none.
     restarts
-        How often it was put back into the queue.
+        Number of requeues.
     nodes
-        Slurm's list of its nodes, such as n[1-2]; blank while it waits, and only a part while it is being ended.
+        Slurm's list of its nodes, such as n[1-2]; blank while it waits, and incomplete while it is being ended.
     preempted
-        Whether it had to make room for another job.
+        Whether it was preempted by another job.
     time_limit_s
-        Longest time that it may run [s]; None: no limit, or not told.
+        Time limit [s]; None: no limit, or unknown.
     end_time
-        When it ended or has to end at the latest, in the controller's local time; blank if not told.
+        Actual or latest end, in the controller's local time; blank if unknown.
     """
 
     job_id: str
@@ -61,51 +61,51 @@ class SlurmJob:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more, as far as Slurm can tell."""
+        """Whether nothing of it is running any more, as far as Slurm knows."""
         return self.state in ENDED
 
 
 def own_job_id() -> str:
-    """Return the number of the job that this process runs in; blank outside of Slurm."""
+    """Return the id of this process's job; blank outside of Slurm."""
     return os.environ.get("SLURM_JOB_ID", "")
 
 
 @cache
 def own_job() -> SlurmJob | None:
-    """Return the job that this process runs in, as it was when this was asked first; None outside of Slurm."""
+    """Return this process's job as of the first query; None outside of Slurm."""
     return state_of(own_job_id()) if own_job_id() else None
 
 
 def state_of(job_id: str, ask_s: float = ASK_S) -> SlurmJob | None:
-    """Return what the controller knows about a job.
+    """Return the controller's information about a job.
 
     Parameters
     ----------
     job_id
-        Number of the job.
+        Id of the job.
     ask_s
         Longest wait for an answer [s].
 
     Returns
     -------
     SlurmJob or None
-        None if there is no Slurm here, it does not answer, or it does not know the job (any more).
+        None if Slurm is missing, does not answer, or does not know the job (any more).
     """
     answer = _ask(["scontrol", "show", "job", "--oneliner", job_id], ask_s)
     return _job_of(job_fields("\n".join(answer), job_id))
 
 
 def down_nodes(nodes: str, ask_s: float = ASK_S) -> list[str]:
-    """Return which of some nodes, in Slurm's way to list them, have failed; none if Slurm does not tell."""
+    """Return the failed ones among some nodes, given as a Slurm node list; empty if Slurm does not report any."""
     if not nodes:
         return []
     states = "--states=down,fail,no_respond"
-    # One line for each partition that a node is in.
+    # One line per partition of a node.
     return sorted({*_ask(["sinfo", "--noheader", "--Node", f"--nodes={nodes}", states, "--format=%N"], ask_s)})
 
 
 def _ask(command: list[str], ask_s: float) -> list[str]:
-    """Return the lines that a command of Slurm prints; none if it cannot be asked."""
+    """Return the output lines of a Slurm command; empty if it fails."""
     try:
         answer = subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""What Slurm's queue holds of a campaign: the jobs that were submitted from its working folder."""
+"""A campaign's jobs in Slurm's queue: those submitted from its working folder."""
 
 import os
 import shlex
@@ -10,9 +10,9 @@ from hpcai.slurm.job import own_job_id
 
 ANSWER_WITHIN_S = 20.0
 RULE = "rule_"
-"""How the comments of jobs begin that Snakemake's executor plugin has submitted."""
+"""Prefix of job comments by Snakemake's executor plugin."""
 COLUMNS = "%i|%T|%r|%j|%Z|%k"
-"""Job, state, reason, name, working folder, comment: the executor plugin writes rule and wildcards there."""
+"""Job, state, reason, name, working folder, comment; the executor plugin's comment has rule and wildcards."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class QueuedJob:
     job_id: str
     state: str
     reason: str
-    """Why it does not run; "None" if it does."""
+    """Why it is not running; "None" if it is."""
     name: str
-    """The same for all jobs of one start of the workflow."""
+    """Shared by all jobs of one start of the workflow."""
     work: str
-    """Rule and wildcards, as far as they are known."""
+    """Rule and wildcards, as far as known."""
 
     @property
     def remedy(self) -> str:
@@ -35,9 +35,9 @@ class QueuedJob:
 
 
 def queued_jobs(working_folder: Path) -> tuple[QueuedJob, ...] | None:
-    """Return this user's jobs that Snakemake submitted from a folder; None if there is no Slurm, or no answer.
+    """Return this user's jobs that Snakemake submitted from a folder; None without Slurm, or without an answer.
 
-    The job that this process runs in is none of them: a workflow may be a job of another one.
+    This process's own job is excluded: a workflow may itself run in a job.
     """
     command = ["squeue", "--me", "--noheader", f"--format={COLUMNS}"]
     try:
@@ -46,13 +46,13 @@ def queued_jobs(working_folder: Path) -> tuple[QueuedJob, ...] | None:
         return None
     if answer.returncode != 0:
         return None
-    # A job of an array is listed by its place in it.
+    # squeue lists an array job by its index.
     place = "_".join(os.environ.get(f"SLURM_ARRAY_{part}_ID", "") for part in ("JOB", "TASK"))
     return tuple(job for job in parse_queue(answer.stdout, working_folder) if job.job_id not in {own_job_id(), place})
 
 
 def parse_queue(text: str, working_folder: Path) -> tuple[QueuedJob, ...]:
-    """Return the jobs of a folder from squeue's answer in :data:`COLUMNS`; other lines are left out."""
+    """Return the jobs of a folder from squeue's output in :data:`COLUMNS`; other lines are ignored."""
     jobs = []
     for line in text.splitlines():
         parts = line.split("|", maxsplit=5)

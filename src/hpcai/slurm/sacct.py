@@ -1,4 +1,4 @@
-"""Jobs as Slurm's accounting tells them: ``sacct -P --format=JobID,...`` to one row per job."""
+"""Jobs from Slurm's accounting: ``sacct -P --format=JobID,...`` to one row per job."""
 
 import math
 import re
@@ -24,15 +24,15 @@ COLUMNS = (
     "job", "rule", "state", "nodes", "cores", "memory_bytes", "time_limit_s", "elapsed_s", "cpu_time_s",
     "cpu_efficiency_ratio", "task_memory_bytes", "time_limit_used_ratio", "node_hours", "core_hours", "work_folder",
 )  # fmt: skip
-"""``task_memory_bytes`` is the largest resident set of any one task (MaxRSS), not of a node."""
+"""``task_memory_bytes`` is the largest resident set of a single task (MaxRSS), not of a node."""
 _ASK_S = 60.0
 _JOB = re.compile(r"(\d+(?:[_+]\d+)?)(\.\w+)?")
 _RULE = re.compile(r"rule_([a-z][a-z0-9_]*?)(?:_wildcards_.*)?")
-"""The comment that Snakemake's executor gives its jobs."""
+"""Comment that Snakemake's executor gives its jobs."""
 
 
 def read_jobs(path: Path) -> Reading:
-    """Read the jobs of a table of sacct: the job's own line, and the largest task of its steps.
+    """Read the jobs in sacct's output: the job's own line, and the largest task of its steps.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ def read_jobs(path: Path) -> Reading:
     Returns
     -------
     Reading
-        Times [s], sizes [bytes]; NaN where the table does not tell.
+        Times [s], sizes [bytes]; NaN where missing.
 
     Raises
     ------
     ParseError
-        If no job is in it.
+        If it contains no job.
     """
     findings = Findings(path, TOOL)
     lines, torn = read_whole_lines(path, TOOL)
@@ -61,7 +61,7 @@ def read_jobs(path: Path) -> Reading:
             largest = size_in_bytes(fields.get("MaxRSS", ""), unit="")
             tasks.setdefault(name[1], []).extend([largest] if largest else [])
         else:
-            # Of a requeued job the last line is the run that counts.
+            # For a requeued job, the last line is the run that counts.
             jobs[name[1]] = fields | {"line": str(number)}
     if torn:
         findings.leave_out(len(lines) + 1, "the last line was truncated")
@@ -70,19 +70,19 @@ def read_jobs(path: Path) -> Reading:
 
 
 def ask_jobs(since_utc: str, folder: Path) -> Reading:
-    """Ask Slurm's accounting for the own jobs that were submitted from a folder.
+    """Query Slurm's accounting for our own jobs submitted from a folder.
 
     Parameters
     ----------
     since_utc
         Start of the first run, such as ``2026-01-02T03:04:05Z``.
     folder
-        Working folder of the workflow; jobs of other folders are left out.
+        Working folder of the workflow; jobs of other folders are ignored.
 
     Raises
     ------
     ConfigError
-        If there is no accounting, or it does not answer.
+        If accounting is missing, or does not answer.
     """
     command = ["sacct", "-P", f"--format={FORMAT}", "--starttime", _day_before(since_utc)]
     try:
@@ -104,7 +104,7 @@ def ask_jobs(since_utc: str, folder: Path) -> Reading:
 
 
 def _day_before(since_utc: str) -> str:
-    """Return a local time that is surely earlier: clocks are at most half a day ahead of UTC."""
+    """Return a local time that is certainly earlier: clocks are at most half a day ahead of UTC."""
     return (datetime.fromisoformat(since_utc) - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S")
 
 

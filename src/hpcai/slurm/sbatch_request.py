@@ -1,4 +1,4 @@
-"""What a job asks Slurm for, as Snakemake's executor plugin puts it, and which key a refusal is about."""
+"""A job's request to Slurm, as made by Snakemake's executor plugin, and the key that a rejection refers to."""
 
 import re
 import shlex
@@ -11,16 +11,16 @@ CHANGE_REQUEST = Message("sbatch_request.change_request", "change what the job r
 
 Resources = Mapping[str, str | int]
 WHOLE_NODES = "mpi"
-"""A job with this resource asks for whole nodes of the machine file (`whole_nodes` in workflow/rules/common.smk)."""
+"""A job with this resource requests whole nodes of the machine file (`whole_nodes` in workflow/rules/common.smk)."""
 RUNS = ("train", "train_together", "profile_run")
-"""Rules whose time limit is the study's; all others that ask for whole nodes have a fixed one."""
+"""Rules with the study's time limit; all others that request whole nodes have a fixed one."""
 FROM_STUDY = {
     "mem_mb": "memory_bytes of the machine file",
     "tasks_per_node": "cores_per_node of the machine file",
     "gres": "accelerators_per_node of the machine file",
     "nodes": "nodes of the run table",
 }
-"""Where the workflow takes what it asks for whole nodes."""
+"""Origin of each value in a request for whole nodes."""
 REFUSALS = (
     (re.compile(r"time limit", re.IGNORECASE), "runtime"),
     (re.compile(r"account", re.IGNORECASE), "slurm_account"),
@@ -33,7 +33,7 @@ REFUSALS = (
     (re.compile(r"node count", re.IGNORECASE), "nodes"),
     (re.compile(r"node configuration|processors|cpu", re.IGNORECASE), "tasks_per_node"),
 )
-"""Words of Slurm's refusals (slurm/src/common/slurm_errno.c), and the resource that each is about."""
+"""Phrases of Slurm's rejections (slurm/src/common/slurm_errno.c), and the resource that each refers to."""
 REMEDIES = {
     "runtime": "lower it, or choose a partition that allows jobs of this length (slurm_partition)",
     "slurm_account": "name an account of yours that may use the partition (`sacctmgr show associations user=$USER`)",
@@ -52,7 +52,7 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class Request:
-    """What one kind of job asks for."""
+    """Request of one kind of job."""
 
     rules: tuple[str, ...]
     resources: Resources
@@ -60,7 +60,7 @@ class Request:
 
 
 def sbatch_options(request: Request, settings: Resources) -> list[str]:
-    """Return the options of sbatch for a job.
+    """Return the sbatch options for a job.
 
     Parameters
     ----------
@@ -122,12 +122,12 @@ def _has_accelerators(asked: Resources) -> bool:
 
 
 def key_of(words: str) -> str:
-    """Return the resource that Slurm's refusal is about; blank if its words are not known."""
+    """Return the resource that Slurm's rejection refers to; blank if the text is unknown."""
     return next((key for pattern, key in REFUSALS if pattern.search(words)), "")
 
 
 def advise(words: str) -> str:
-    """Say what to do about a refusal of Slurm's."""
+    """Advise what to do about a rejection by Slurm."""
     key = key_of(words)
     change = f"{key}: {REMEDIES[key]}" if key else CHANGE_REQUEST()
     return f"{change}; `hpcai check STUDY --profile PROFILE` says which file it is in, and checks all kinds of jobs"

@@ -1,4 +1,4 @@
-"""How Slurm's commands write jobs, times, sizes and lists of resources."""
+"""Parse the jobs, times, sizes and resource lists printed by Slurm's commands."""
 
 import re
 
@@ -9,19 +9,19 @@ _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)")
 
 
 def job_fields(text: str, job: str) -> dict[str, str]:
-    """Return the fields of one job from what ``scontrol show job --oneliner`` says; none if it is not there.
+    """Return the fields of one job from the output of ``scontrol show job --oneliner``; empty if it is missing.
 
     Parameters
     ----------
     text
-        The output; it may be empty or of several jobs.
+        The output; it may be empty or cover several jobs.
     job
-        Number of the job.
+        Id of the job.
     """
     for line in map(str.strip, text.splitlines()):
         if line.split(" ", 1)[0] == f"JobId={job}":
-            # The last of a name counts: the job's name, which comes first, may hold anything, as may what follows
-            # Command.
+            # The last value of a name counts: the job's name, which comes first, may contain anything, and so may the
+            # text after Command.
             return {**dict(_FIELD.findall(line.split(" Command=", maxsplit=1)[0])), "JobId": job}
     return {}
 
@@ -32,21 +32,21 @@ def resources_of(text: str) -> dict[str, str]:
 
 
 def size_in_bytes(text: str, unit: str = "M") -> int | None:
-    """Return a size of Slurm's, such as ``4000M`` or ``1.5G``; its units are powers of 1024.
+    """Return a Slurm size such as ``4000M`` or ``1.5G``; its units are powers of 1024.
 
     Parameters
     ----------
     text
         The size.
     unit
-        What a number without a unit counts.
+        Unit of a number without one.
     """
     match = _SIZE.fullmatch(text.strip())
     return int(float(match[1]) * 1024 ** _POWERS.get(match[2] or unit, 0)) if match else None
 
 
 def duration_in_seconds(text: str) -> float | None:
-    """Return a time of Slurm's, ``[DAYS-][HH:]MM:SS[.SSS]``; None for UNLIMITED and anything else."""
+    """Return a Slurm time, ``[DAYS-][HH:]MM:SS[.SSS]``; None for UNLIMITED and anything else."""
     match = _TIME.fullmatch(text.strip())
     if not match:
         return None

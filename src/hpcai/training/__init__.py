@@ -1,1 +1,1 @@
-"""The rank program: one loop for all benchmarks on TensorFlow and Horovod (`python -m hpcai.training`)."""
+"""The rank program: one training loop for all benchmarks and engines (`python -m hpcai.training`)."""

@@ -3,9 +3,9 @@
 import gc
 import time
 
-STARTED_S = time.monotonic()  # before the other imports, whose time counts
-# Looking for garbage among a million objects that all stay costs a third of the time of imports and compilation. The
-# loop takes it up again (`loop.collect_garbage_from_now_on`).
+STARTED_S = time.monotonic()  # before the other imports, because their time counts
+# Garbage collection among a million permanent objects takes a third of the time of imports and compilation. The loop
+# re-enables it (`loop.collect_garbage_from_now_on`).
 gc.disable()
 
 import argparse  # noqa: E402
@@ -29,7 +29,7 @@ from hpcai.training.ending import leave, run_and_leave  # noqa: E402
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Return the command line's options."""
+    """Parse the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training", description="One rank of a training run.")
     parser.add_argument("--plan", type=Path, required=True, help="plan.json of the run")
     parser.add_argument("--raw", type=Path, required=True, help="folder for what the ranks write")
@@ -43,14 +43,14 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train as one rank; end with exit status 0 only if the training came to its own end."""
+    """Train as one rank; exit with status 0 only if the training reached its own end."""
     arguments = parse_arguments()
     plan = read_plan(arguments.plan)
     local_rank = local_rank_of(os.environ)
     _clean_when_told_to_end(own_stage(arguments.scratch), local_rank)
     cores = pin_to_own_cores(local_rank, plan.machine.cores_per_rank)
     _import_tensorflow(plan.point.engine)
-    from hpcai.training.rank import run_rank  # TensorFlow may start its threads only now
+    from hpcai.training.rank import run_rank  # TensorFlow starts its threads, so import it only now
 
     placement = Placement(
         rank=0,
@@ -65,12 +65,12 @@ def main() -> None:
 
 
 def _import_tensorflow(engine: Engine) -> None:
-    """Import TensorFlow, and JAX if Keras is to compute with it, without what a rank never needs.
+    """Import TensorFlow, and JAX if Keras computes with it, without modules that a rank never needs.
 
-    TensorFlow shall report errors only and use oneDNN's kernels. What comes later may import the rest: the graphs'
-    functions need SciPy's sparse matrices, and JAX does at once.
+    TensorFlow is set to report only errors and to use oneDNN's kernels. Later code may still import what is left out
+    here: the graphs' functions need SciPy's sparse matrices, and JAX needs them at once.
     """
-    os.environ["KERAS_BACKEND"] = "jax" if engine == "jax" else "tensorflow"  # Keras looks when it is imported
+    os.environ["KERAS_BACKEND"] = "jax" if engine == "jax" else "tensorflow"  # Keras reads it at import
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     needed = ("jax", "scipy.sparse") if engine == "jax" else ()
@@ -79,10 +79,10 @@ def _import_tensorflow(engine: Engine) -> None:
 
 
 def _clean_when_told_to_end(stage: Path, local_rank: int) -> None:
-    """Remove what was staged when the launcher ends this rank.
+    """Remove staged data when the launcher ends this rank.
 
-    The main thread may be waiting inside a gradient exchange, where no Python handler runs; so a thread of its own
-    waits for the signal, which all others (they inherit the mask) leave alone.
+    The main thread may be waiting inside a gradient exchange, where no Python handler runs. So a dedicated thread waits
+    for the signal, which all other threads block (they inherit the mask).
     """
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)

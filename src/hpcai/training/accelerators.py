@@ -1,4 +1,4 @@
-"""Which accelerator a rank computes on, and the proof that no two ranks compute on the same one."""
+"""Choose each rank's accelerator, and prove that no two ranks use the same one."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ from hpcai.training.collectives.base import Ranks
 NO_ACCELERATOR = Message(
     "accelerators.none",
     "local rank {local_rank} on {host}: found no accelerator that TensorFlow can use, expected one; `hpcai doctor` "
-    "tells what is missing, or correct device.kind of the machine file or the job's request",
+    "reports what is missing, or correct device.kind of the machine file or the job's request",
 )
 SHARED = Message(
     "accelerators.shared",
@@ -32,21 +32,21 @@ NOT_PROVEN = Message(
     "accelerators of its node, or allow sharing: device.shared_by_ranks",
 )
 PLACE_BYTES = 512
-"""For what a rank tells of its accelerator: the longest host name has 253."""
+"""Maximum length of a rank's accelerator description [byte]; the longest host name has 253."""
 
 
 @dataclass(frozen=True)
 class OwnAccelerator:
-    """What one rank computes on.
+    """The accelerator on which one rank computes.
 
     Attributes
     ----------
     rank, host
-        Of the rank.
+        Rank and its host.
     name
-        As ``CUDA_VISIBLE_DEVICES`` names it, or its index.
+        Name used in ``CUDA_VISIBLE_DEVICES``, or the index.
     uuid
-        Of the GPU or its MIG instance; blank: not known.
+        UUID of the GPU or its MIG instance; blank: unknown.
     """
 
     rank: int
@@ -56,21 +56,21 @@ class OwnAccelerator:
 
 
 def position_of(local_rank: int, visible: int) -> int:
-    """Return which of the accelerators that a rank sees it takes.
+    """Return the index of a rank's accelerator among those it sees.
 
-    Where all ranks of a node see all of its accelerators, that is the one of its number. Where each rank sees its own
-    alone (``--gpus-per-task``, ``--gpu-bind``, cgroups), it is the first. `require_own` proves that it was right.
+    If all ranks of a node see all accelerators, it is the local rank. If each rank sees only its own
+    (``--gpus-per-task``, ``--gpu-bind``, cgroups), it is 0. `require_own` verifies the choice.
     """
     return local_rank % visible
 
 
 def own_accelerator(environment: Mapping[str, str], ranks: Ranks, host: str) -> OwnAccelerator:
-    """Return what this rank computes on, once its device is settled."""
+    """Return this rank's accelerator, once its device is configured."""
     uuids = uuids_of(visible_names(environment), find_accelerators())
-    # A TensorFlow for processors, which only reads data for another engine, sees none: then the driver's list counts.
+    # A TensorFlow for processors, used only to read data for another engine, sees none: then use the driver's list.
     visible = len(tf.config.list_physical_devices("GPU")) or len(uuids) or 1
     place = position_of(ranks.local_rank, visible)
-    # Where the runtime sees others than the driver lists, nobody knows which is which.
+    # If runtime and driver list different accelerators, the mapping is unknown.
     uuid = uuids[place] if len(uuids) == visible else ""
     return OwnAccelerator(ranks.rank, host, accelerator_of(environment, place), uuid)
 
@@ -78,12 +78,12 @@ def own_accelerator(environment: Mapping[str, str], ranks: Ranks, host: str) -> 
 def require_own(found: Iterable[OwnAccelerator]) -> None:
     """Check that no two ranks have the same accelerator.
 
-    UUIDs prove it. Where none are known, different indexes of accelerators that all ranks of a host see alike do.
+    UUIDs prove it. Without UUIDs, different indexes prove it if all ranks of a host see the same accelerators.
 
     Raises
     ------
     LaunchError
-        Naming host, ranks and UUID of the first accelerator that is shared, or of which nobody knows.
+        Names host, ranks and UUID of the first shared accelerator, or of the first unidentified one.
     """
     hosts: dict[str, list[OwnAccelerator]] = {}
     for one in found:
@@ -105,9 +105,9 @@ def _require_own_on(host: str, ranks: Sequence[OwnAccelerator]) -> None:
 
 
 def gather_accelerators(own: OwnAccelerator) -> list[OwnAccelerator]:
-    """Return what all ranks compute on, in their order; all ranks call it together.
+    """Return the accelerators of all ranks, in rank order; all ranks must call this together.
 
-    The exchange is of processor memory: NCCL would end in an error of its own where two ranks have one accelerator.
+    Exchanges processor memory: NCCL would fail with its own error if two ranks shared an accelerator.
     """
     row = np.frombuffer(json.dumps(asdict(own)).encode().ljust(PLACE_BYTES), np.uint8)
     with tf.device("CPU:0"):

@@ -1,4 +1,4 @@
-"""Which cores a rank computes on; must be settled before TensorFlow starts its threads."""
+"""Choose a rank's cores; must run before TensorFlow starts its threads."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -8,16 +8,16 @@ from hpcai.core.errors import LaunchError
 
 
 def accelerator_of(environment: Mapping[str, str], place: int) -> str:
-    """Return which of its node's accelerators a rank computes on, as ``CUDA_VISIBLE_DEVICES`` names it.
+    """Return a rank's accelerator on its node, as in ``CUDA_VISIBLE_DEVICES``.
 
-    That is an index or a UUID. Where no variable chooses, all accelerators are visible, by their index.
+    The result is an index or a UUID. If the variable is unset, all accelerators are visible by index.
 
     Parameters
     ----------
     environment
-        Of the rank.
+        Environment of the rank.
     place
-        Among the accelerators that the rank sees.
+        Index among the accelerators that the rank sees.
     """
     names = visible_names(environment) or []
     return names[place] if place < len(names) else str(place)
@@ -31,19 +31,19 @@ def own_cores(allowed: Iterable[int], local_rank: int, cores_per_rank: int) -> t
     allowed
         Cores that the process may use now.
     local_rank
-        Number of the rank on its node.
+        Index of the rank on its node.
     cores_per_rank
         Cores that each rank may use.
 
     Returns
     -------
     tuple of int
-        ``allowed`` if the launcher has bound the rank to that few cores already, else the rank's own block of them.
+        ``allowed`` if the launcher already bound the rank to that few cores, else the rank's own block of them.
 
     Raises
     ------
     LaunchError
-        If there are fewer cores than the ranks of the node need.
+        If there are fewer cores than the node's ranks need.
     """
     cores = sorted(allowed)
     if len(cores) <= cores_per_rank:
@@ -59,7 +59,7 @@ def own_cores(allowed: Iterable[int], local_rank: int, cores_per_rank: int) -> t
 
 
 def pin_to_own_cores(local_rank: int, cores_per_rank: int) -> tuple[int, ...]:
-    """Bind this process, and all threads it will start, to its own cores; return them."""
+    """Bind this process, and all its future threads, to its own cores; return them."""
     cores = own_cores(os.sched_getaffinity(0), local_rank, cores_per_rank)
     os.sched_setaffinity(0, cores)
     return cores

@@ -1,6 +1,6 @@
-"""One rank of the measurement of allreduces: `LAUNCHER python -m hpcai.training.allreduce_bench --output FILE ...`.
+"""One rank of the allreduce measurement: `LAUNCHER python -m hpcai.training.allreduce_bench --output FILE ...`.
 
-The tensors are summed through the same module, and so by the same engine, that exchanges gradients in a training.
+The tensors are summed by the module and engine that exchange gradients in training.
 """
 
 import argparse
@@ -28,27 +28,27 @@ WARM_UP = 2
 REPEATS = 20
 FEWEST_REPEATS = 3
 BUDGET_S = 8.0
-"""For all sizes together: slow links get fewer repetitions of long messages."""
+"""Time for all sizes together [s]: slow links get fewer repetitions of long messages."""
 LIMIT_S = 120
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the command line's options."""
+    """Parse the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training.allreduce_bench", description="Time allreduces.")
     parser.add_argument("--output", type=Path, required=True, help="JSON file that rank 0 writes")
     parser.add_argument("--record", type=Path, help="file in which rank 0 records Horovod's timeline")
     parser.add_argument("--sizes", type=_sizes, default=SIZES, help="message sizes in bytes, separated by commas")
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="most timed repetitions of each size")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="maximum timed repetitions per size")
     parser.add_argument("--budget-s", type=float, default=BUDGET_S, help="time for all sizes together")
-    parser.add_argument("--limit-s", type=int, default=LIMIT_S, help="a rank that lives longer ends itself")
+    parser.add_argument("--limit-s", type=int, default=LIMIT_S, help="time limit of a rank, which then ends itself")
     parser.add_argument("--cores-per-rank", type=int, default=1)
-    parser.add_argument("--engine", choices=get_args(Engine), default=USUAL_ENGINE, help="what exchanges")
+    parser.add_argument("--engine", choices=get_args(Engine), default=USUAL_ENGINE, help="engine that exchanges")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     return parser.parse_args(arguments)
 
 
 def tensor_name(size_bytes: int) -> str:
-    """Return what tensors of a size are called, also in the timeline."""
+    """Return the name of tensors of a size, also used in the timeline."""
     return f"allreduce.{size_bytes}"
 
 
@@ -62,7 +62,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 def main() -> None:
     """Time all sizes as one rank; rank 0 writes the report."""
     options = parse_arguments()
-    # Whatever becomes of launcher and other ranks, no rank waits for ever: the signal ends the process.
+    # No rank waits for ever, whatever happens to launcher and other ranks: the signal ends the process.
     signal.alarm(options.limit_s)
     local_rank = local_rank_of(os.environ)
     if options.record:
@@ -70,7 +70,7 @@ def main() -> None:
     cores = pin_to_own_cores(local_rank, options.cores_per_rank)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with without(*NEEDLESS):
-        from hpcai.training import collective  # TensorFlow may start its threads only now
+        from hpcai.training import collective  # TensorFlow starts its threads, so import it only now
     from hpcai.training.engine import configure_device
 
     device = configure_device(Device(kind=options.device), len(cores), local_rank)
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def _gather_use(own: CoreUse | None, node_index: int) -> list[CoreUse | None]:
-    """Return what every rank saw of its node, which here has its number for a name."""
+    """Return the core use on every rank's node; nodes are named by number here."""
     import numpy as np
 
     from hpcai.training import collective
@@ -118,7 +118,7 @@ def _measure_size(
 
     values = tf.ones([size_bytes // NUMBER_BYTES], tf.float32)
     warm = list(_slowest(values, WARM_UP))
-    # All ranks have seen the same times, and so do the same.
+    # All ranks have seen the same times, so they decide alike.
     count = max(FEWEST_REPEATS, min(repeats, int(budget_s / warm[-1][0])))
     timed = list(_slowest(values, count))
     wrong = sum(is_wrong for _, is_wrong in timed)

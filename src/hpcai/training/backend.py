@@ -1,6 +1,6 @@
-"""What Keras' backends do differently: fused kernels that only TensorFlow has, and initial weights.
+"""Differences between Keras' backends: fused kernels that only TensorFlow has, and initial weights.
 
-Models and losses are written with Keras' layers and ``keras.ops``, which run on TensorFlow and on JAX.
+Models and losses are written with Keras' layers and ``keras.ops``, which run on TensorFlow and JAX.
 """
 
 import math
@@ -13,7 +13,7 @@ from keras import ops
 LARGEST_SEED = 2**31 - 2
 """Keras takes seeds for TensorFlow's generator modulo this number (keras/src/backend/tensorflow/random.py)."""
 TRUNCATION = 0.87962566103423978
-"""Standard deviation of a normal distribution cut off at two standard deviations (keras, VarianceScaling)."""
+"""Standard deviation of a normal distribution truncated at two standard deviations (keras, VarianceScaling)."""
 
 
 def is_tensorflow() -> bool:
@@ -33,10 +33,10 @@ def half_square_sum(values: tf.Tensor) -> tf.Tensor:
 
 @keras.saving.register_keras_serializable(package="hpcai")
 class VarianceScaling(keras.initializers.VarianceScaling):  # type: ignore[misc]
-    """Keras' initializer, with TensorFlow's random numbers on every backend: a seed means the same weights."""
+    """Keras' initializer with TensorFlow's random numbers on every backend: equal seeds give equal weights."""
 
     def __call__(self, shape: Sequence[int], dtype: str | None = None) -> tf.Tensor:
-        """Return initial weights, whose last two axes are inputs and outputs."""
+        """Return initial weights whose last two axes are inputs and outputs."""
         if is_tensorflow():
             return super().__call__(shape, dtype)
         field = math.prod(shape[:-2])

@@ -25,9 +25,9 @@ def batch_norm(
     Parameters
     ----------
     plan
-        Its ``point.batchnorm_group`` ranks share their statistics; 1: each rank has its own.
+        Its ``point.batchnorm_group`` ranks share their statistics; 1: each rank uses its own.
     momentum
-        Part of the old moving statistics that a step keeps (Keras' meaning, 1 - PyTorch's).
+        Fraction of the old moving statistics kept by a step (Keras' meaning, 1 - PyTorch's).
     epsilon
         Added to the variance.
     gamma_initializer
@@ -49,8 +49,8 @@ def batch_norm(
 class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
     """Scale and shift to zero mean and unit variance over a batch; channels last, rank 4.
 
-    Uses TensorFlow's fused operation, which is several times faster than Keras' separate ones on a processor. The
-    moving variance is the unbiased one, as in that operation, TensorFlow 1's fused layers and PyTorch.
+    Uses TensorFlow's fused operation, which on a processor is several times faster than Keras' separate ones. The
+    moving variance is unbiased, as in that operation, TensorFlow 1's fused layers and PyTorch.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
         self._gamma_initializer = gamma_initializer
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Create scale and shift, which are trained, and the moving statistics, which are not."""
+        """Create the trainable scale and shift, and the moving statistics."""
         # Scale and statistics stay float32 in mixed precision.
         shared = {"shape": (input_shape[-1],), "autocast": False}
         self.gamma = self.add_weight(name="gamma", initializer=self._gamma_initializer, **shared)
@@ -92,9 +92,9 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
         return outputs
 
     def _normalise_with_group(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Normalise with the statistics of the group, which the fused operation would take for constants.
+        """Normalise with the statistics of the group, which the fused operation would treat as constants.
 
-        On backends without that operation a rank that is alone does the same.
+        Backends without that operation use this for a single rank too.
         """
         mean, variance = self._group_moments(inputs)
         count = math.prod(inputs.shape[:-1]) * self._group
@@ -103,12 +103,12 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
         return self._scaled(inputs, mean, variance)
 
     def _scaled(self, inputs: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        """Return inputs normalised by given statistics, in their own type."""
+        """Normalise inputs with given statistics, in the inputs' type."""
         scale = self.gamma.value * ops.rsqrt(variance + self._epsilon)
         return ops.cast(ops.cast(inputs, "float32") * scale + (self.beta.value - mean * scale), inputs.dtype)
 
     def _group_moments(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return mean and variance over the batches of all ranks of the group, which are equally large."""
+        """Return mean and variance over the equally large batches of the group's ranks."""
         values = ops.cast(inputs, "float32")
         axes = tuple(range(len(inputs.shape) - 1))
         mean = ops.mean(values, axes)

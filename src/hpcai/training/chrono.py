@@ -1,4 +1,4 @@
-"""Monotonic time, kept apart by phase (the habit of google-research/big_vision: utils.py, Chrono)."""
+"""Monotonic time per phase (as in google-research/big_vision: utils.py, Chrono)."""
 
 import time
 from collections import defaultdict
@@ -23,15 +23,15 @@ class Clocks:
 
 @cache
 def clocks() -> Clocks:
-    """Return both clocks at the moment at which this process asked first."""
+    """Return both clocks at the moment of this process's first call."""
     return Clocks(monotonic_s(), time.time())
 
 
 def stamp_ms() -> int:
-    """Return a time stamp [ms since the Unix epoch] whose differences are those of the monotonic clock.
+    """Return a time stamp [ms since the Unix epoch] whose differences follow the monotonic clock.
 
-    It is the wall clock of :func:`clocks` and the monotonic time since: a wall clock that is stepped meanwhile, by hand
-    or by a daemon, changes no duration.
+    It is the wall clock of :func:`clocks` plus the monotonic time since. If a person or daemon adjusts the wall clock
+    meanwhile, durations do not change.
     """
     start = clocks()
     return int((start.wall_s + monotonic_s() - start.monotonic_s) * 1000)
@@ -39,13 +39,13 @@ def stamp_ms() -> int:
 
 @dataclass
 class Stretch:
-    """One stretch of time; its length is known when it has ended."""
+    """One interval; its length is known after its end."""
 
     seconds: float = 0.0
 
 
 class Chrono:
-    """Adds up the time spent in named phases that do not overlap."""
+    """Adds up the time spent in named, non-overlapping phases."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -53,7 +53,7 @@ class Chrono:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Stretch]:
-        """Count the time of the block for the phase ``name``; yields this one stretch of it."""
+        """Count the block's time for the phase ``name``; yields this interval."""
         if self._phase is not None:
             raise RuntimeError(f"phase {name!r} inside phase {self._phase!r}: phases must not overlap")
         stretch = Stretch()

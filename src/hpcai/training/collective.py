@@ -1,5 +1,6 @@
-"""The collective layer: what the training loop exchanges between ranks, whatever engine carries it."""
+"""The collective layer: the training loop's exchanges between ranks, independent of the engine."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -9,24 +10,34 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from hpcai.config.base import Compression
+from hpcai.config.base import AllreduceTopology, Compression
 from hpcai.config.runs import Point
 from hpcai.training.collectives.base import Collectives, Ranks
 
+TOPOLOGY_VARIABLES: dict[AllreduceTopology, dict[str, str]] = {
+    "default": {},
+    "ring": {"NCCL_ALGO": "Ring"},
+    "tree": {"NCCL_ALGO": "Tree"},
+    "hierarchical": {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"},
+}
+"""Environment variables that select the topology in NCCL, for every engine, and in Horovod; read at their start."""
 _joined: list[tuple[Collectives, Ranks]] = []
-"""The engine of this process and its place, once it has joined the others."""
+"""This process's engine and rank, once it has joined the others."""
 
 
 def start(point: Point | None = None, engine: str = "horovod") -> Ranks:
-    """Join the other ranks; must be called once, before anything else of this module.
+    """Join the other ranks; must be called once, before anything else in this module.
 
     Parameters
     ----------
     point
-        Its number of ranks, batch-norm groups, fusion threshold and cycle time are used; none of them if not given.
+        Supplies number of ranks, batch-norm groups, fusion threshold, cycle time and topology; without it none of them
+        is used.
     engine
-        Name of the module of :mod:`hpcai.training.collectives` that exchanges.
+        Name of the module of :mod:`hpcai.training.collectives` to use.
     """
+    if point:
+        os.environ.update(TOPOLOGY_VARIABLES[point.allreduce_topology])
     collectives: Collectives = import_module(f"hpcai.training.collectives.{engine}").COLLECTIVES()
     ranks = collectives.start(point)
     _joined[:] = [(collectives, ranks)]
@@ -47,12 +58,12 @@ def stop() -> None:
 
 
 def barrier() -> None:
-    """Return when all ranks are here."""
+    """Wait until all ranks arrive."""
     _engine().reduce([tf.zeros(1)], "sum", "barrier")[0].numpy()
 
 
 def broadcast_variables(variables: Sequence[tf.Variable]) -> None:
-    """Give all ranks the values that the variables have on rank 0."""
+    """Copy the variables' values from rank 0 to all ranks."""
     if _size() > 1:
         _engine().broadcast(variables)
 
@@ -69,14 +80,14 @@ def mean_of_gradients(
     gradients
         This rank's gradients; each rank's batch has the same number of samples.
     numbers : (k,)
-        This rank's loss and what else is averaged with it, float32. Every rank sees the same means, and so takes the
+        This rank's loss and other numbers to average, float32. Every rank gets the same means and therefore takes the
         same decisions.
     compression
-        ``fp16``: gradients travel in half precision; the numbers keep all their bits, because they may exceed that
+        ``fp16``: gradients travel in half precision. The numbers keep all their bits, because they may exceed its
         range.
     groups
-        Messages to send, as :func:`split_backwards` makes them, whatever the fusion threshold; each in one order, and
-        as soon as all its gradients are there. 0: one by one, as Horovod fuses them.
+        Number of messages, formed by :func:`split_backwards` regardless of the fusion threshold. Each keeps a fixed
+        order, and is sent as soon as all its gradients are ready. 0: one by one, as Horovod fuses them.
     """
     engine, ranks = _joined[0]
     if ranks.size == 1:
@@ -85,8 +96,8 @@ def mean_of_gradients(
     if groups == 0:
         means = engine.reduce_each(sent, "mean", "gradient")
         return _like(gradients, means), engine.reduce([numbers], "mean", "numbers")[0]
-    # A message has one type (Horovod fuses no others), and one for the numbers alone costs a round trip: they travel
-    # with the gradients that are ready first. A sum, where the division of a mean would round their slots.
+    # A message has one type (Horovod fuses no others), and a message for the numbers alone costs a round trip: they
+    # travel with the first ready gradients. Use a sum, because the division of a mean would round their slots.
     halved = compression == "fp16"
     extra = in_own_slot(numbers, ranks.rank, ranks.size) if halved else numbers
     messages = split_backwards([one.shape.num_elements() or 0 for one in sent], groups)
@@ -104,14 +115,14 @@ def mean_of_gradients(
 
 
 def split_backwards(sizes: Sequence[int], groups: int) -> list[list[int]]:
-    """Return the places of the gradients of each message, the last layers' first; about equal in size.
+    """Return the gradient indices of each message, last layers first; messages are about equal in size.
 
     Parameters
     ----------
     sizes
-        Numbers in each gradient, in the order of the layers.
+        Elements of each gradient, in layer order.
     groups
-        Messages; no more than there are gradients.
+        Number of messages; at most the number of gradients.
     """
     parts: list[list[int]] = [[]]
     sent, whole = 0, sum(sizes)
@@ -125,22 +136,22 @@ def split_backwards(sizes: Sequence[int], groups: int) -> list[list[int]]:
 
 
 def _like(gradients: Sequence[tf.Tensor], exchanged: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return what was exchanged in the precision of the gradients."""
+    """Return the exchanged values in the precision of the gradients."""
     return [tf.cast(one, gradient.dtype) for one, gradient in zip(exchanged, gradients, strict=True)]
 
 
 def in_own_slot(numbers: tf.Tensor, rank: int, size: int) -> tf.Tensor:
-    """Return what a rank adds to a sum in half precision that tells the numbers of all ranks to the last bit.
+    """Encode a rank's numbers for a half-precision sum that transfers all ranks' numbers bit-exactly.
 
-    Each rank has a slot of its own, to which the others add zeros. There the bytes of its numbers travel, of which
-    each, 0 to 255, is exact in half precision: 8 bytes for each rank and number.
+    Each rank has its own slot, to which the others add zeros. The slot holds the bytes of its numbers; each byte, 0 to
+    255, is exact in half precision. This takes 8 bytes per rank and number.
 
     Parameters
     ----------
     numbers : (k,)
-        float32, whatever their values.
+        float32, any values.
     rank, size
-        Place of this rank among all.
+        Index of this rank, and number of ranks.
 
     Returns
     -------
@@ -152,9 +163,9 @@ def in_own_slot(numbers: tf.Tensor, rank: int, size: int) -> tf.Tensor:
 
 
 def mean_of_slots(slots: tf.Tensor) -> tf.Tensor:
-    """Return the mean numbers (k,) over all ranks from the sum of what each gave by `in_own_slot`."""
+    """Return the mean numbers (k,) over all ranks from the sum of their `in_own_slot` encodings."""
     numbers = tf.bitcast(tf.cast(slots, tf.uint8), tf.float32)
-    # In double precision: the order in which a processor adds makes no difference between ranks.
+    # In double precision, so that the processor's order of addition makes no difference between ranks.
     return tf.cast(tf.reduce_mean(tf.cast(numbers, tf.float64), axis=0), tf.float32)
 
 
@@ -164,31 +175,31 @@ def mean_over_group(values: tf.Tensor, name: str) -> tf.Tensor:
     Parameters
     ----------
     values
-        This rank's values; same shape on all ranks.
+        This rank's values; equal shape on all ranks.
     name
-        Name of the exchange, unique among those of a step.
+        Name of the exchange, unique within a step.
     """
     return values if _size() == 1 else _engine().group_mean(values, f"group.{name}")
 
 
 def part_of(parts: int) -> int:
-    """Return which part of a sample this rank has, of so many that neighbouring ranks share."""
+    """Return the index of this rank's part of a sample, among the parts shared by neighbouring ranks."""
     return _joined[0][1].rank % parts if parts > 1 else 0
 
 
 def exchange_in_group(rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
     """Exchange rows with the ranks that share this one's samples, differentiable; used inside the step.
 
-    The gradient travels back the same ways: a row's is that of whoever received it.
+    Gradients travel back along the same paths: a row's gradient comes from its receiver.
 
     Parameters
     ----------
     rows : (sum(sent), ...)
-        Rows for each rank of the group, in the order of the ranks.
+        Rows for each rank of the group, in rank order.
     sent, received
-        Rows for and from each rank of the group.
+        Number of rows for and from each rank of the group.
     name
-        Name of the exchange, unique among those of a step.
+        Name of the exchange, unique within a step.
 
     Returns
     -------
@@ -209,19 +220,19 @@ def exchange_in_group(rows: tf.Tensor, sent: Sequence[int], received: Sequence[i
 def gather_in_group(rows: tf.Tensor, parts: int, name: str) -> tf.Tensor:
     """Return the rows of all ranks that share this one's samples, differentiable; used inside the step.
 
-    What follows must be the same on all of them. Then each has the whole gradient already, and nothing travels back:
-    the sum over the ranks is ``parts`` times the own rows' gradient. The mean over all ranks, which the step takes,
-    makes that the gradient of one rank with whole samples. (The gradient of Horovod's allgather is the mean instead,
+    The following computation must be equal on all these ranks. Then each already has the whole gradient, and nothing
+    travels back: the sum over the ranks is ``parts`` times the gradient of the own rows. The step's mean over all ranks
+    turns this into the gradient of one rank with whole samples. (Horovod's allgather has the mean as its gradient,
     which is too small by a factor of ``parts``.)
 
     Parameters
     ----------
     rows : (n, ...)
-        This rank's rows; same shape on all ranks.
+        This rank's rows; equal shape on all ranks.
     parts
-        Ranks that share a sample.
+        Number of ranks that share a sample.
     name
-        Name of the exchange, unique among those of a step.
+        Name of the exchange, unique within a step.
 
     Returns
     -------
@@ -240,7 +251,7 @@ def gather_in_group(rows: tf.Tensor, parts: int, name: str) -> tf.Tensor:
 
 
 def average_variables(variables: Sequence[tf.Variable]) -> None:
-    """Give all ranks the mean that each variable has over the ranks."""
+    """Set each variable on all ranks to its mean over the ranks."""
     if _size() > 1 and variables:
         means = _engine().reduce([tf.convert_to_tensor(one) for one in variables], "mean", "average")
         for variable, mean in zip(variables, means, strict=True):
@@ -249,24 +260,23 @@ def average_variables(variables: Sequence[tf.Variable]) -> None:
 
 @cache
 def _sum_named(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return a compiled sum over all ranks: outside of a graph Horovod calls every tensor the same."""
+    """Return a compiled sum over all ranks: outside a graph Horovod gives every tensor the same name."""
     compiled: Callable[[tf.Tensor], tf.Tensor] = tf.function(lambda values: _engine().reduce([values], "sum", name)[0])
     return compiled
 
 
 def time_sum(values: tf.Tensor, name: str) -> tuple[float, tf.Tensor]:
-    """Return how long the sum of a tensor over all ranks took on this rank [s], and the sum.
+    """Return this rank's time for summing a tensor over all ranks [s], and the sum.
 
-    All ranks come together first. On an accelerator the sum counts as there when a number of it has arrived here. The
-    first sum of a name takes longer: it is compiled.
+    All ranks synchronise first. On an accelerator the sum is complete when one of its numbers has reached the host. The
+    first sum of a name takes longer, because it is compiled.
 
     Parameters
     ----------
     values : (n,)
-        This rank's values; same length and type on all ranks.
+        This rank's values; equal length and type on all ranks.
     name
-        Name of the exchange, as Horovod's timeline shows it; one that was used before is negotiated as in a training
-        step.
+        Name of the exchange in Horovod's timeline; a name used before is negotiated as in a training step.
     """
     add = _sum_named(name)
     barrier()
@@ -283,9 +293,9 @@ def gather(row: NDArray[np.generic], name: str) -> NDArray[np.generic]:
     Parameters
     ----------
     row : (n,)
-        This rank's row; same length and type on all ranks.
+        This rank's row; equal length and type on all ranks.
     name
-        Name of the exchange, unique among those under way.
+        Name of the exchange, unique among concurrent ones.
 
     Returns
     -------
@@ -296,16 +306,16 @@ def gather(row: NDArray[np.generic], name: str) -> NDArray[np.generic]:
 
 
 def gather_rows(parts: Sequence[tf.Tensor], none: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    """Return the rows of all parts of all ranks, in the order of ranks and parts.
+    """Return the rows of all parts of all ranks, ordered by rank and part.
 
     Parameters
     ----------
     parts
-        Tensors (k, m) float64 of this rank; k may differ, also between ranks.
+        Tensors (k, m) float64 of this rank; k may vary, also between ranks.
     none : (0, m)
-        What a rank without parts contributes.
+        Contribution of a rank without parts.
     name
-        Name of the exchange, unique among those under way.
+        Name of the exchange, unique among concurrent ones.
     """
     own = np.concatenate([none, *(np.asarray(part) for part in parts)])
     return np.asarray(_engine().gather(own, name))

@@ -1,4 +1,4 @@
-"""The dataset as a rank sees it: in place, or staged to node-local storage by all ranks of the node together."""
+"""A rank's view of the dataset: in place, or staged to node-local storage by all ranks of the node together."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the dataset lies: its manifest, its packed form if there is one, and the scratch folder of the attempt."""
+    """Location of the dataset: its manifest, its packed form if any, and the scratch folder of the attempt."""
 
     manifest: Path
     pack: Path | None
     scratch: Path
     shared_scratch: bool = False
-    """Whether it is known already that nodes see the same scratch folder."""
+    """Whether nodes are known to see the same scratch folder."""
 
 
 class Dataset:
-    """Files, staging and clean-up of one rank; the methods that say so must be called by all ranks together."""
+    """Files, staging and clean-up of one rank; methods documented so must be called by all ranks together."""
 
     def __init__(self, plan: RunPlan, ranks: Ranks, sources: Sources, threads: int) -> None:
         self._plan, self._ranks, self._sources, self.threads = plan, ranks, sources, threads
@@ -48,7 +48,7 @@ class Dataset:
         if plan.benchmark.is_packed:
             if sources.pack is None:
                 raise ConfigError(
-                    "--pack: found none, expected packed.json of the dataset, because training reads what is packed"
+                    "--pack: found none, expected packed.json of the dataset, because training reads the packed dataset"
                 )
             self._pack, self._pack_root = read_pack(sources.pack), sources.pack.parent
             require_same(self._pack, self._manifest, sources.pack)
@@ -63,12 +63,17 @@ class Dataset:
         self.train_samples, self.validation_samples = data.train_samples, data.validation_samples
 
     @property
+    def stage_folder(self) -> Path:
+        """Folder of this node on node-local storage; it is removed when the run ends."""
+        return self._stage
+
+    @property
     def statistics(self) -> dict[str, tuple[float, ...]]:
-        """Numbers about the training split, from the manifest."""
+        """Statistics of the training split, from the manifest."""
         return self._manifest.statistics
 
     def samples(self, split: Split) -> Samples:
-        """Return where the samples of a split are and this rank's part of them; no file is touched."""
+        """Return the location of a split's samples and this rank's part of them; accesses no file."""
         if split not in self._samples:
             self._samples[split] = self._find_samples(split)
         return self._samples[split]
@@ -85,12 +90,12 @@ class Dataset:
             file=np.repeat(np.arange(len(places)), records),
             offset_bytes=np.array([offset for _, offsets in places for offset in offsets], np.int64),
             shard=Shard(place // shared_by, places_of_all // shared_by),
-            # Packed files are plain TFRecords, whatever they were packed from.
+            # Packed files are plain TFRecords, whatever their source.
             gzip=self._pack is None and self._manifest.edition == "gzip",
         )
 
     def _places(self, split: Split) -> list[tuple[Path, Sequence[int]]]:
-        """Return the files of a split in an order that all ranks share, with the places of their records."""
+        """Return the files of a split in an order shared by all ranks, with the offsets of their records."""
         if self._pack is None:
             root = self._manifest.root(self._sources.manifest)
             entries = sorted(self._manifest.splits[split], key=lambda entry: entry.path)
@@ -99,7 +104,7 @@ class Dataset:
         if self.is_staged:
             pieces = node_pieces(self._pack, split, ranks.node_index, ranks.nodes, partition)
             return [(self._stage / piece.member.name, piece.member.record_offsets) for piece in pieces]
-        # A member that is not compressed lies in its shard as it is, and can be read there.
+        # An uncompressed member lies in its shard unchanged and can be read there.
         pieces = node_pieces(self._pack, split, 0, 1, "whole")
         return [
             (self._pack_root / piece.shard, [piece.member.offset + offset for offset in piece.member.record_offsets])
@@ -107,25 +112,25 @@ class Dataset:
         ]
 
     def stage(self, progress: Callable[[], None]) -> StagingRecord:
-        """Stage the dataset, if it is to be staged; all ranks together, and all fail if one does.
+        """Stage the dataset if required; all ranks together, and all fail if one does.
 
         Parameters
         ----------
         progress
-            Called every few seconds as long as this rank's files get done.
+            Called every few seconds while this rank's files are being completed.
 
         Raises
         ------
         StagingError
-            If there is not enough space, or what was staged is not what the manifest says, on any rank.
+            If on any rank there is not enough space, or the staged files differ from the manifest.
         """
         staging, on_clock = self._plan.benchmark.staging, self._plan.time_staging
         if self._pack is None or not self.is_staged:
             nothing = {"files": 0, "packed_bytes": 0, "content_bytes": 0, "staging_s": 0.0}
             return StagingRecord(place="none", partition=staging.partition, on_clock=on_clock, **nothing)
         pack = self._pack
-        _together(lambda: self._preflight(pack), "staging_space")
-        own, shared = _together(lambda: (self._stage_own_part(pack, progress), self._is_shared()), "staging")
+        together(lambda: self._preflight(pack), "staging_space")
+        own, shared = together(lambda: (self._stage_own_part(pack, progress), self._is_shared()), "staging")
         self.staging_read_bytes, self.staging_s = own.bytes_read, own.seconds
         row = np.array([own.files, own.bytes_read, own.bytes_written, own.seconds, shared])
         rows = collective.gather(row, "staging_totals")
@@ -142,12 +147,12 @@ class Dataset:
         )
 
     def _is_shared(self) -> bool:
-        """Look once per node whether others stage to where it does; all have begun by now."""
+        """Check once per node whether others stage to the same place; all have started by now."""
         sources = self._sources
         return sources.shared_scratch or (self._ranks.local_rank == 0 and is_shared(sources.scratch))
 
     def _preflight(self, pack: PackManifest) -> None:
-        """Check the space once per node."""
+        """Check the free space once per node."""
         ranks, partition = self._ranks, self._plan.benchmark.staging.partition
         if ranks.local_rank == 0:
             preflight(pack, self._stage, ranks.node_index, ranks.nodes, partition)
@@ -168,21 +173,22 @@ class Dataset:
         )
 
     def require_files(self) -> None:
-        """Check that all files are there; all ranks together."""
-        _together(self._require_own_files, "files")
+        """Check that all files exist; all ranks together."""
+        together(self._require_own_files, "files")
 
     def _require_own_files(self) -> None:
         for split in SPLITS:
             self.samples(split).require()
 
     def clean(self) -> None:
-        """Remove what was staged on this node; the node's first rank does it."""
-        if self.is_staged and self._ranks.local_rank == 0:
+        """Remove the files staged or cached on this node; the node's first rank does it."""
+        writes = self.is_staged or self._plan.point.evaluation_cache == "node_local"
+        if writes and self._ranks.local_rank == 0:
             clean_stage(self._stage)
 
 
-def _together(action: Callable[[], Value], what: str) -> Value:
-    """Do something on all ranks; if it fails on one, all ranks end with that error, and none waits for another."""
+def together(action: Callable[[], Value], what: str) -> Value:
+    """Run a function on all ranks; if it fails on one, all ranks raise that error, and none waits for another."""
     problem: Exception | None = None
     try:
         result = action()

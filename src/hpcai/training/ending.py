@@ -1,4 +1,4 @@
-"""How the program of a rank ends: at once, with an exit status, and with a reason that the supervisor finds."""
+"""End a rank's program at once, with an exit status and a reason that the supervisor finds."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from hpcai.core.errors import HpcaiError
 
 
 def leave(status: int) -> NoReturn:
-    """End at once: taking down TensorFlow and Horovod in order may wait for ranks that are no longer there."""
+    """Exit at once: an orderly shutdown of TensorFlow and Horovod may wait for ranks that no longer exist."""
     _remove_generated_sources()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -20,7 +20,7 @@ def leave(status: int) -> NoReturn:
 
 
 def _remove_generated_sources() -> None:
-    """Remove what TensorFlow's AutoGraph wrote to the node's temporary folder, as it does at an orderly end."""
+    """Remove AutoGraph's generated files from the node's temporary folder, as an orderly exit does."""
     for name, module in list(sys.modules.items()):
         if name.startswith("__autograph_generated_file") and module.__file__:
             with suppress(OSError):
@@ -28,14 +28,14 @@ def _remove_generated_sources() -> None:
 
 
 def run_and_leave(main: Callable[[], None]) -> NoReturn:
-    """Run a rank's main function and end with 0, or after any error with 1 and the reason on standard error."""
+    """Run a rank's main function; exit with 0, or after any error with 1 and the reason on standard error."""
     try:
         main()
     except HpcaiError as error:
-        # As Python itself names it, so that the supervisor finds the reason among the launcher's own messages.
+        # In Python's own format, so that the supervisor finds the reason among the launcher's messages.
         print(f"{type(error).__module__}.{type(error).__qualname__}: {error}", file=sys.stderr)
         leave(1)
-    except SystemExit as ending:  # the command line was wrong, or asked for help
+    except SystemExit as ending:  # wrong command line, or a request for help
         leave(ending.code if isinstance(ending.code, int) else 1)
     except BaseException:
         traceback.print_exc()

@@ -21,14 +21,14 @@ from hpcai.training.workload import Batch, Streams, Workload
 
 
 def configure_device(device: Device, threads: int, local_rank: int) -> str:
-    """Settle threads and devices, before TensorFlow starts; return the name of what this rank computes on.
+    """Configure threads and devices before TensorFlow starts; return the name of this rank's device.
 
     Raises
     ------
     LaunchError
-        If the machine file promises an accelerator and this rank sees none.
+        If the machine file declares an accelerator and this rank sees none.
     """
-    # As the driver and Slurm count them; the runtime's own order begins with the fastest.
+    # Number devices like the driver and Slurm; the runtime's own order begins with the fastest.
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     _let_idle_threads_sleep()
     tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -49,7 +49,7 @@ def _let_idle_threads_sleep() -> None:
     """Keep TensorFlow's idle threads from spinning on the core that Horovod's threads need to exchange gradients.
 
     With one core per rank a spinning thread holds it to the end of its time slice: several milliseconds per exchange.
-    TensorFlow has the option in its session configuration only, which has no public way in when executing eagerly.
+    TensorFlow has the option only in its session configuration, without a public interface for eager execution.
     """
     settings = tf.compat.v1.ConfigProto()
     settings.experimental.disable_thread_spinning = True
@@ -59,7 +59,7 @@ def _let_idle_threads_sleep() -> None:
 class Engine:
     """Model, optimizer and compiled steps.
 
-    An optimizer step takes one micro-batch, or several whose gradients are added up first.
+    An optimizer step takes one micro-batch, or adds up the gradients of several.
     """
 
     def __init__(self, workload: Workload[Any], seeds: Streams) -> None:
@@ -71,24 +71,25 @@ class Engine:
         self._seed = tf.constant([seeds.dropout, 0], tf.int32)
         self._micro_step = tf.Variable(0, dtype=tf.int32, trainable=False)
         self._sums = self._zeros() if self._point.accumulation > 1 else []
-        self._specs = workload.batch_spec()
-        weights = tf.TensorSpec([workload.plan.micro_batch], tf.float32)
-        # Without AutoGraph, which no workload needs, a large model is traced in less than half the time.
+        self._skipped = tf.Variable(0, dtype=tf.int32, trainable=False)
+        self._specs, self._evaluation_specs = workload.batch_spec(), workload.evaluation_spec()
+        weights = tf.TensorSpec([workload.plan.evaluation_batch], tf.float32)
+        # Without AutoGraph, which no workload needs, tracing a large model takes less than half the time.
         compile_step = partial(tf.function, autograph=False)
         self._accumulate_compiled = compile_step(self._accumulate, input_signature=(self._specs,))
         self._train_compiled = compile_step(self._train, input_signature=(self._specs,))
-        self._evaluate_compiled = compile_step(self._evaluate, input_signature=(self._specs, weights))
+        self._evaluate_compiled = compile_step(self._evaluate, input_signature=(self._evaluation_specs, weights))
 
     def _build_optimizer(self) -> keras.optimizers.Optimizer:
         optimizer = self._workload.build_optimizer()
         if self._point.precision == "fp16":
-            # Gradients below 6e-8 vanish in half precision; a step with an overflow is left out, on all ranks alike.
+            # Gradients below 6e-8 vanish in half precision; a step with an overflow is skipped on all ranks.
             optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
         optimizer.build(self.model.trainable_variables)
         return optimizer
 
     def _zeros(self) -> list[tf.Variable]:
-        """Return sums over micro-batches: of each gradient, and of the numbers of `_gradients`."""
+        """Return sums over micro-batches: for each gradient, and for the numbers of `_gradients`."""
         shapes = [variable.shape for variable in self.model.trainable_variables]
         numbers = (2 if self._workload.weighted else 1,)
         return [tf.Variable(tf.zeros(shape), trainable=False) for shape in (*shapes, numbers)]
@@ -97,6 +98,11 @@ class Engine:
     def parameters(self) -> int:
         """Number of trainable parameters."""
         return int(sum(np.prod(variable.shape) for variable in self.model.trainable_variables))
+
+    @property
+    def skipped_steps(self) -> int:
+        """Steps so far that gradient skipping left out."""
+        return int(self._skipped.numpy())
 
     def train(self, batches: Sequence[Batch]) -> tf.Tensor:
         """Take one optimizer step on all ranks; return the mean loss of the global batch before it.
@@ -111,13 +117,13 @@ class Engine:
         return self._train_compiled(batches[-1])
 
     def evaluate(self, batch: Batch) -> tf.Tensor:
-        """Return the rows (k, m) of one batch, whose last tensor are the samples' weights."""
+        """Return the rows (k, m) of one batch, whose last tensor holds the sample weights."""
         return self._evaluate_compiled(batch[:-1], batch[-1])
 
     def _gradients(self, batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Return this rank's gradients of one micro-batch, scaled if the optimizer scales the loss, and its numbers.
 
-        These are its loss and, if the workload has weights, its weight.
+        The numbers are its loss and, if the workload has weights, its weight.
         """
         seed = tf.random.experimental.stateless_fold_in(self._seed, self._micro_step)
         self._micro_step.assign_add(1)
@@ -143,10 +149,24 @@ class Engine:
         groups = self._point.gradient_groups if self._point.fusion_bytes is None else 0
         means, numbers = collective.mean_of_gradients(gradients, numbers, self._point.compression, groups)
         if self._workload.weighted:
-            weight = tf.where(numbers[1] > 0, numbers[1], 1.0)  # none: warming up on zeros
+            weight = tf.where(numbers[1] > 0, numbers[1], 1.0)  # 0 only when warming up on zeros
             means, numbers = [mean / weight for mean in means], numbers / weight
-        self.optimizer.apply(means, self.model.trainable_variables)
+        self._apply(means)
         return numbers[0]
+
+    def _apply(self, means: list[tf.Tensor]) -> None:
+        """Change the weights, unless the recipe skips gradients as large as these; all ranks have the same."""
+        limit = self._workload.plan.benchmark.recipe.skip_gradient_norm
+        if limit:
+            self._skipped.assign_add(
+                tf.cond(tf.linalg.global_norm(means) <= limit, lambda: self._applied(means), lambda: tf.constant(1))
+            )
+        else:
+            self._applied(means)
+
+    def _applied(self, means: list[tf.Tensor]) -> tf.Tensor:
+        self.optimizer.apply(means, self.model.trainable_variables)
+        return tf.constant(0)
 
     def _evaluate(self, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
         return self._workload.evaluate(self.model, batch, weights)
@@ -158,28 +178,29 @@ class Engine:
             self._rate = rate
 
     def _state(self) -> list[keras.Variable | tf.Variable]:
-        """All that a step changes: weights, optimizer state, random streams and sums."""
-        return [*self.model.variables, *self.optimizer.variables, self._micro_step, *self._sums]
+        """All state that a step changes: weights, optimizer state, random streams and sums."""
+        return [*self.model.variables, *self.optimizer.variables, self._micro_step, self._skipped, *self._sums]
 
     def warm_up(self) -> None:
-        """Compile all steps and run them once on zeros, so that no run pays for it; leaves no trace.
+        """Compile all steps and run them once on zeros, outside the timed run; restores all state.
 
         All ranks must call this together, because the step exchanges gradients.
         """
         before = [variable.numpy() for variable in self._state()]
         zeros = tuple(tf.zeros(spec.shape, spec.dtype) for spec in self._specs)
         self.train([zeros] * self._point.accumulation).numpy()
-        self.no_rows = self.evaluate((*zeros, tf.zeros(self._workload.plan.micro_batch))).numpy()[:0]
+        zeros = tuple(tf.zeros(spec.shape, spec.dtype) for spec in self._evaluation_specs)
+        self.no_rows = self.evaluate((*zeros, tf.zeros(self._workload.plan.evaluation_batch))).numpy()[:0]
         for variable, value in zip(self._state(), before, strict=True):
             variable.assign(value)
 
     def synchronise(self) -> None:
-        """Give all ranks the weights and the optimizer state of rank 0."""
+        """Copy the weights and the optimizer state of rank 0 to all ranks."""
         shared = [*self.model.weights, *self.optimizer.variables]
         collective.broadcast_variables([variable.value for variable in shared])
 
     def synchronise_statistics(self) -> None:
-        """Give all ranks the moving statistics that the workload evaluates with: rank 0's, or their mean."""
+        """Set the moving statistics for evaluation on all ranks, as the workload defines: rank 0's, or their mean."""
         statistics = [variable.value for variable in self.model.non_trainable_weights]
         if self._workload.moving_statistics == "mean":
             collective.average_variables(statistics)
@@ -192,7 +213,7 @@ class Engine:
 
 
 def weights_digest(weights: Sequence[NDArray[np.generic]]) -> str:
-    """Return the SHA-256 of arrays in their order; all NaN count as one, whatever their payload."""
+    """Return the SHA-256 of arrays in order; all NaN payloads count as equal."""
     digest = hashlib.sha256()
     for array in weights:
         digest.update(np.where(np.isnan(array), np.nan, array).astype(array.dtype).tobytes())

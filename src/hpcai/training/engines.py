@@ -1,4 +1,4 @@
-"""From an engine's name to the module that computes its steps; only the one in use is imported."""
+"""Map an engine's name to the module that computes its steps; only that module is imported."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -19,13 +19,15 @@ _MODULES: dict[Engine, str] = {
 
 
 class Steps(Protocol):
-    """What the training loop needs of a model with its optimizer; see :class:`hpcai.training.engine.Engine`."""
+    """What the training loop requires of a model with its optimizer; see :class:`hpcai.training.engine.Engine`."""
 
     no_rows: NDArray[np.float64]
     parameters: int
+    skipped_steps: int
+    """Steps so far that gradient skipping left out."""
 
     def train(self, batches: Sequence[Batch]) -> SupportsFloat:
-        """Take one optimizer step on all ranks; return the mean loss, which may still be under way."""
+        """Take one optimizer step on all ranks; return the mean loss, which may still be in computation."""
 
     def evaluate(self, batch: Batch) -> Any:  # noqa: ANN401  a tensor, which becomes an array
         """Return the rows (k, m) of one batch."""
@@ -37,26 +39,26 @@ class Steps(Protocol):
         """Compile all steps."""
 
     def synchronise(self) -> None:
-        """Give all ranks the weights of rank 0."""
+        """Copy the weights of rank 0 to all ranks."""
 
     def synchronise_statistics(self) -> None:
-        """Give all ranks the moving statistics that the workload evaluates with."""
+        """Set the moving statistics for evaluation on all ranks."""
 
     def digest(self) -> str:
         """Return the SHA-256 of all weights."""
 
 
 class StepsModule(Protocol):
-    """What a module of steps offers."""
+    """Interface of a module of steps."""
 
     def Engine(self, workload: Workload[Any], seeds: Streams) -> Steps:  # noqa: N802  a class
         """Build and compile."""
 
     def configure_device(self, device: Device, threads: int, local_rank: int) -> str:
-        """Settle threads and devices before anything else; return the device's name."""
+        """Configure threads and devices before anything else; return the device's name."""
 
 
 def steps_of(engine: Engine) -> StepsModule:
-    """Return the module of an engine's steps; the process has Keras' backend for it (`KERAS_BACKEND`)."""
+    """Return the module of an engine's steps; Keras must use its backend in this process (`KERAS_BACKEND`)."""
     module: StepsModule = import_module(_MODULES[engine])
     return module

@@ -1,4 +1,4 @@
-"""Puts a tool around the first rank alone: `python -m hpcai.training.first_rank TOOL ARGUMENTS -- PROGRAM ...`."""
+"""Run a tool around the first rank only: `python -m hpcai.training.first_rank TOOL ARGUMENTS -- PROGRAM ...`."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from hpcai.launchers.registry import rank_of
 
 
 def command_of_rank(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Return what a rank runs: tool and program on the first rank, the program alone on all others.
+    """Return a rank's command: tool and program on the first rank, only the program on all others.
 
     Raises
     ------

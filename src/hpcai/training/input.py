@@ -1,4 +1,4 @@
-"""Input pipeline: samples in TFRecord files, shuffled alike on all ranks, sharded, parsed, batched."""
+"""Input pipeline: TFRecord samples, shuffled equally on all ranks, sharded, parsed, batched."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ NO_WHOLE_BATCHES = Message(
 )
 BAD_SAMPLE = Message(
     "input.bad_sample",
-    "a sample cannot be read ({reason}); unless this says what to do: expected a whole record with the features "
-    "and shapes of the manifest; verify the dataset or make it again",
+    "a sample cannot be read ({reason}), expected a whole record with the features and shapes of the manifest; unless "
+    "the reason gives other advice, verify the dataset or make it again",
 )
 
 Batch = tuple[tf.Tensor, ...]
@@ -27,6 +27,8 @@ Parse = Callable[[tf.Tensor, tf.Tensor | None], Batch]
 Collate = Callable[[tf.data.Dataset, int], tf.data.Dataset]
 ReadPart = Callable[[tf.Tensor, tf.Tensor], Batch]
 PREFETCHED_BATCHES = 2
+CACHED_AT_ONCE = 64
+"""Records that are handed to a cache together."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class Samples:
-    """Where each sample of a split lies that this rank can read, and which part of them is its own.
+    """Location of each sample of a split that this rank can read, and this rank's part of them.
 
-    ``file``, shape (samples,), counts in ``paths``; ``offset_bytes``, shape (samples,), says where the sample's record
-    begins in its file. Ranks that share the files must have them in one order. A gzip-compressed file has one sample.
+    ``file``, shape (samples,), indexes ``paths``; ``offset_bytes``, shape (samples,), is the start of the sample's
+    record in its file. Ranks that share the files must list them in the same order. A gzip-compressed file has one
+    sample.
     """
 
     paths: tuple[Path, ...]
@@ -56,12 +59,12 @@ class Samples:
         return len(self.file)
 
     def require(self) -> None:
-        """Check that the files of the own shard exist; all ranks together check all files once.
+        """Check that the files of the own shard exist; all ranks together check every file once.
 
         Raises
         ------
         DatasetError
-            Naming the first missing file.
+            Names the first missing file.
         """
         own = self.paths[self.shard.index :: self.shard.count]
         missing = [path for path in own if not path.is_file()]
@@ -81,10 +84,12 @@ class Reading:
     batch: int
     threads: int
     read_part: ReadPart | None = None
-    """Reads a rank's part of a sample at a place of a plain file, where ranks share samples; others read all of it."""
+    """Reads a rank's part of a sample at an offset of a plain file, if ranks share samples; otherwise unused."""
+    cached: Callable[[tf.Tensor], tf.Tensor] | None = None
+    """Returns the record of a training sample by its number from a cache; None: it is read from its file."""
 
     def sample(self, path: tf.Tensor, offset_bytes: tf.Tensor, seed: tf.Tensor | None, *, gzip: bool) -> Batch:
-        """Return the tensors of the sample, or of this rank's part of it, whose record begins at a place of a file."""
+        """Return the tensors of the sample at an offset of a file, or of this rank's part of it."""
         if self.read_part is not None and not gzip:
             return self.read_part(path, offset_bytes)
         return self.parse(_record(path, offset_bytes, gzip), seed)
@@ -92,7 +97,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is trained on: epochs of so many samples per rank, in an order that depends on the seed and the epoch."""
+    """Training data order: epochs of this many samples per rank, ordered by seed and epoch."""
 
     seed: int
     epochs: int
@@ -100,7 +105,7 @@ class Schedule:
 
 
 def epoch_order(seed: int, epoch: int | tf.Tensor, count: int) -> tf.Tensor:
-    """Return the order of ``count`` samples in an epoch: the same on all ranks, another in each epoch.
+    """Return the order of ``count`` samples in an epoch: equal on all ranks, different in each epoch.
 
     The reference shuffles the sorted list of files with one seed on all ranks, then shards it
     (MLPerf HPC reference, cosmoflow/data/cosmo.py).
@@ -111,16 +116,16 @@ def epoch_order(seed: int, epoch: int | tf.Tensor, count: int) -> tf.Tensor:
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.data.Dataset:
-    """Return the training batches of all epochs, one after the other.
+    """Return the training batches of all epochs in sequence.
 
-    Batch b of the ranks together is the slice [b x global batch, (b + 1) x global batch) of the epoch's order, for
-    any number of ranks. Samples at the end of the order that no batch needs are left out of this epoch; where samples
-    are lacking the order begins anew. No epoch waits for its first batch: reading goes on during the evaluation before.
+    The ranks' joint batch b is the slice [b x global batch, (b + 1) x global batch) of the epoch's order, for any
+    number of ranks. Samples left at the end of the order are skipped in this epoch; if samples are lacking, the order
+    restarts. No epoch waits for its first batch: reading continues during the preceding evaluation.
 
     Parameters
     ----------
     samples
-        Where they are; at least one.
+        Location of the samples; at least one.
     reading
         Parser, collation, samples per batch and rank, and threads.
     schedule
@@ -148,6 +153,8 @@ def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.
 
     def read(path: tf.Tensor, offset_bytes: tf.Tensor, number: tf.Tensor, epoch: tf.Tensor) -> Batch:
         own = tf.random.experimental.stateless_fold_in(tf.stack([schedule.seed, tf.cast(epoch, tf.int32)]), number)
+        if reading.cached is not None:
+            return reading.parse(reading.cached(number), own)
         return reading.sample(path, offset_bytes, own, gzip=samples.gzip)
 
     addresses = tf.data.Dataset.range(1, schedule.epochs + 1).flat_map(own_addresses)
@@ -157,10 +164,11 @@ def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def evaluation_batches(samples: Samples, reading: Reading) -> tf.data.Dataset:
+def evaluation_batches(samples: Samples, reading: Reading, cache: str | None = None) -> tf.data.Dataset:
     """Return the batches (*tensors, weights) that hold each sample of the own shard exactly once.
 
-    All batches have the full shape, so that nothing is compiled twice; what fills up the last one has weight 0.
+    All batches have the full shape, so that nothing is compiled twice; padding of the last one has weight 0. With a
+    ``cache``, a file or an empty name for memory, samples are read and decoded once.
     """
     own = np.arange(len(samples))[samples.shard.index :: samples.shard.count]
     addresses = tf.data.Dataset.from_tensor_slices(_addresses(samples, tf.constant(own, tf.int32)))
@@ -170,7 +178,21 @@ def evaluation_batches(samples: Samples, reading: Reading) -> tf.data.Dataset:
         deterministic=True,
     )
     batches = reading.collate(parsed, reading.batch)
+    if cache is not None:
+        batches = batches.cache(cache)
     return batches.prefetch(PREFETCHED_BATCHES).with_options(_options(reading.threads))
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def record_batches(samples: Samples, threads: int) -> tf.data.Dataset:
+    """Return the records of all samples, in their order, as batches (records,) of strings."""
+    addresses = tf.data.Dataset.from_tensor_slices(_addresses(samples, tf.range(len(samples))))
+    records = addresses.map(
+        lambda path, offset_bytes: (_record(path, offset_bytes, samples.gzip),),
+        num_parallel_calls=threads,
+        deterministic=True,
+    )
+    return records.batch(CACHED_AT_ONCE).with_options(_options(threads))
 
 
 def _addresses(samples: Samples, chosen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -181,9 +203,9 @@ def _addresses(samples: Samples, chosen: tf.Tensor) -> tuple[tf.Tensor, tf.Tenso
 
 
 def _record(path: tf.Tensor, offset_bytes: tf.Tensor, gzip: bool) -> tf.Tensor:
-    """Return the record at a place of a file; TensorFlow checks its two checksums.
+    """Return the record at an offset of a file; TensorFlow checks its two checksums.
 
-    ``tf.data.TFRecordDataset`` reads from the beginning of a file; the operation below it can begin anywhere. A
+    ``tf.data.TFRecordDataset`` reads from the start of a file; its underlying operation can start anywhere. A
     compressed file must hold exactly one record.
     """
     if gzip:
@@ -199,20 +221,20 @@ def _record(path: tf.Tensor, offset_bytes: tf.Tensor, gzip: bool) -> tf.Tensor:
 def _options(threads: int) -> tf.data.Options:
     options = tf.data.Options()
     options.deterministic = True
-    # The tuner would start more threads than the rank has cores.
+    # The autotuner would start more threads than the rank has cores.
     options.autotune.enabled = False
     options.threading.private_threadpool_size = threads
     return options
 
 
 def checked(batches: Iterator[Batch], what: str) -> Iterator[Batch]:
-    """Pass batches on; what TensorFlow finds wrong with a file becomes a DatasetError."""
+    """Pass batches through; turn TensorFlow's file errors into DatasetError."""
     while True:
         try:
             batch = next(batches)
         except StopIteration:
             return
         except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
-            reason = error.message.partition("\nTraceback")[0]  # of a Python function
+            reason = error.message.partition("\nTraceback")[0]  # from a Python function
             raise DatasetError(at(str(what), BAD_SAMPLE(reason=reason))) from error
         yield batch

@@ -1,11 +1,11 @@
 """The training and evaluation steps of one rank with Keras on JAX, compiled by XLA; for models written in keras.ops.
 
 The ranks run one program over the mesh of all their devices: `jax.jit` of a `shard_map`, in which each rank computes
-with its own batch and its own statistics, as with the other engines. Gradients are averaged inside of the program,
-where XLA can overlap the exchange with the computation.
+with its own batch and statistics, as with the other engines. The program itself averages the gradients, so that XLA can
+overlap the exchange with computation.
 
-Weights and the optimizer's state are one array for all ranks (replicated); what a rank has of its own (moving
-statistics, random streams, sums over micro-batches) has an axis more, of which each rank holds one element.
+Weights and optimizer state are one array for all ranks (replicated). Per-rank values (moving statistics, random
+streams, sums over micro-batches) have an additional axis, of which each rank holds one element.
 """
 
 import os
@@ -32,16 +32,16 @@ from hpcai.training.engine import weights_digest
 from hpcai.training.workload import Batch, Streams, Workload
 
 PRODUCTS: dict[Precision, str] = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
-"""How XLA multiplies float32 matrices: an accelerator would take TF32 for fp32 unless told not to. What bf16's type
-policy leaves in float32 is small."""
+"""How XLA multiplies float32 matrices: by default an accelerator would use TF32 for fp32. The policy of bf16 leaves
+little work in float32."""
 EVERYWHERE, OWN = PartitionSpec(), PartitionSpec(AXES)
 Arrays = list[jax.Array]
 
 
 def configure_device(device: Device, threads: int, local_rank: int) -> str:
-    """Settle devices, before JAX starts; return the name of what this rank computes on.
+    """Configure devices before JAX starts; return the name of this rank's device.
 
-    TensorFlow reads and prepares the samples, on the processor. XLA's threads are as many as the rank has cores.
+    TensorFlow reads and prepares the samples on the processor. XLA uses one thread per core of the rank.
     """
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
@@ -50,7 +50,7 @@ def configure_device(device: Device, threads: int, local_rank: int) -> str:
         jax.config.update("jax_platforms", "cpu")
         return device.model or "cpu"
     jax.config.update("jax_platforms", "cuda,cpu")
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as the driver and Slurm count them
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbered as by the driver and Slurm
     visible = len(uuids_of(visible_names(os.environ), find_accelerators())) or 1
     place = position_of(local_rank, visible)
     jax.config.update("jax_cuda_visible_devices", str(place))
@@ -58,7 +58,7 @@ def configure_device(device: Device, threads: int, local_rank: int) -> str:
 
 
 class State(NamedTuple):
-    """All that a step changes."""
+    """All state that a step changes."""
 
     trained: Arrays
     optimizer: Arrays
@@ -66,11 +66,13 @@ class State(NamedTuple):
     """This rank's moving statistics and random streams."""
     micro_step: jax.Array
     sums: Arrays
-    """Over micro-batches: of each gradient, and of the numbers."""
+    """Sums over micro-batches: for each gradient, and for the numbers."""
+    skipped: jax.Array
+    """Steps so far that gradient skipping left out."""
 
 
-SPLIT = State(trained=EVERYWHERE, optimizer=EVERYWHERE, own=OWN, micro_step=OWN, sums=OWN)
-"""Which arrays are one for all ranks, and of which each rank has its own."""
+SPLIT = State(trained=EVERYWHERE, optimizer=EVERYWHERE, own=OWN, micro_step=OWN, sums=OWN, skipped=EVERYWHERE)
+"""Which arrays all ranks share, and which are per rank."""
 
 
 class Engine:
@@ -97,6 +99,11 @@ class Engine:
         """Number of trainable parameters."""
         return int(sum(np.prod(variable.shape) for variable in self.model.trainable_variables))
 
+    @property
+    def skipped_steps(self) -> int:
+        """Steps so far that gradient skipping left out."""
+        return int(np.asarray(_here(self._state.skipped)))
+
     def _first_state(self) -> State:
         shapes = [variable.shape for variable in self.model.trainable_variables]
         numbers = (2 if self._workload.weighted else 1,)
@@ -107,6 +114,7 @@ class Engine:
             own=[self._private(np.asarray(one.value)) for one in self._own_variables],
             micro_step=self._private(np.zeros((), np.int32)),
             sums=[self._private(one) for one in sums],
+            skipped=self._replicated(np.zeros((), np.int32)),
         )
 
     def _replicated(self, values: NDArray[np.generic]) -> jax.Array:
@@ -116,7 +124,7 @@ class Engine:
         return jax.make_array_from_process_local_data(NamedSharding(self._mesh, OWN), values[np.newaxis])
 
     def _compiled(self, step: Callable[..., Any], outputs: Any) -> Callable[..., Any]:  # noqa: ANN401  a tree
-        """Return a step of each rank as one program of all ranks; the old state's memory is used for the new one."""
+        """Compile each rank's step as one program of all ranks; the new state reuses the old state's memory."""
         parts = shard_map(step, self._mesh, in_specs=(SPLIT, OWN), out_specs=outputs, check_rep=False)
         compiled: Callable[..., Any] = jax.jit(parts, donate_argnums=0)
         return compiled
@@ -138,11 +146,11 @@ class Engine:
         return loss
 
     def put(self, batch: Batch) -> Batch:
-        """Return a batch that lies in the device's memory, which `train` takes as it is."""
+        """Return a batch placed in device memory, which `train` uses without a copy."""
         return tuple(self._sharded(batch))
 
     def _sharded(self, batch: Batch) -> list[jax.Array]:
-        """Return the batches of all ranks as arrays, of which this rank has its own."""
+        """Return the batches of all ranks as arrays, of which this rank holds its own part."""
         sharding = NamedSharding(self._mesh, OWN)
         return [
             part if isinstance(part, jax.Array) else jax.make_array_from_process_local_data(sharding, np.asarray(part))
@@ -150,9 +158,9 @@ class Engine:
         ]
 
     def evaluate(self, batch: Batch) -> jax.Array:
-        """Return the rows (k, m) of one batch, whose last tensor are the samples' weights.
+        """Return the rows (k, m) of one batch, whose last tensor holds the sample weights.
 
-        Runs on this rank alone: ranks may have different numbers of batches. Rows are in double precision.
+        Runs on this rank only: ranks may have different numbers of batches. Rows are in double precision.
         """
         weights = [_here(one) for one in self._state.trained], [_here(one)[0] for one in self._state.own]
         with enable_x64():
@@ -202,7 +210,7 @@ class Engine:
             state = state._replace(sums=[jnp.zeros_like(one) for one in state.sums])
         means, numbers = self._means(gradients), jax.lax.pmean(numbers, AXES)
         if self._workload.weighted:
-            weight = jnp.where(numbers[1] > 0, numbers[1], 1.0)  # none: warming up on zeros
+            weight = jnp.where(numbers[1] > 0, numbers[1], 1.0)  # 0 only when warming up on zeros
             means, numbers = [mean / weight for mean in means], numbers / weight
         optimizer = self.optimizer.variables
         before = [*zip(self.model.trainable_variables, state.trained, strict=True)]
@@ -212,10 +220,24 @@ class Engine:
         trained, kept = (
             [scope.get_current_value(one) for one in some] for some in (self.model.trainable_variables, optimizer)
         )
-        return state._replace(trained=trained, optimizer=kept), numbers[0]
+        after = state._replace(trained=trained, optimizer=kept)
+        return self._unless_skipped(means, state, after), numbers[0]
+
+    def _unless_skipped(self, means: Arrays, before: State, after: State) -> State:
+        """Return the state after a step, or the one before it if the recipe skips gradients as large as these."""
+        limit = self._workload.plan.benchmark.recipe.skip_gradient_norm
+        if not limit:
+            return after
+        counts = jnp.sqrt(sum(jnp.sum(jnp.square(one)) for one in means)) <= limit
+        trained, kept = (
+            [jnp.where(counts, new, old) for new, old in zip(*pair, strict=True)]
+            for pair in ((after.trained, before.trained), (after.optimizer, before.optimizer))
+        )
+        skipped = before.skipped + jnp.where(counts, 0, 1).astype(jnp.int32)
+        return after._replace(trained=trained, optimizer=kept, skipped=skipped)
 
     def _means(self, gradients: Arrays) -> Arrays:
-        """Return the gradients averaged over all ranks; they travel in half precision if the plan says so."""
+        """Return the gradients averaged over all ranks; they travel in half precision if the plan requires it."""
         if self._point.compression == "none" or self._mesh.size == 1:
             return list(jax.lax.pmean(gradients, AXES))
         sums = jax.lax.psum([one.astype(jnp.float16) for one in gradients], AXES)
@@ -230,26 +252,27 @@ class Engine:
             self._rate = rate
 
     def warm_up(self) -> None:
-        """Compile all steps and run them once on zeros, so that no run pays for it; leaves no trace.
+        """Compile all steps and run them once on zeros, outside the timed run; restores all state.
 
         All ranks must call this together, because the step exchanges gradients.
         """
         before, rate = jax.tree.map(jnp.copy, self._state), self._rate
         zeros = tuple(np.zeros(spec.shape, spec.dtype.as_numpy_dtype) for spec in self._workload.batch_spec())
         self.train([zeros] * self._point.accumulation).block_until_ready()
-        weights = np.zeros(self._workload.plan.micro_batch, np.float32)
+        zeros = tuple(np.zeros(spec.shape, spec.dtype.as_numpy_dtype) for spec in self._workload.evaluation_spec())
+        weights = np.zeros(self._workload.plan.evaluation_batch, np.float32)
         self.no_rows: NDArray[np.float64] = np.asarray(self.evaluate((*zeros, weights)))[:0]
         self._state, self._rate = before, rate
 
     def synchronise(self) -> None:
-        """Give all ranks the weights and the optimizer state of rank 0."""
+        """Copy the weights and the optimizer state of rank 0 to all ranks."""
         shared = [*self._state.trained, *self._state.optimizer]
         first = self._over_ranks(_of_first, [self._private(np.asarray(_here(one))) for one in shared])
         count = len(self._state.trained)
         self._state = self._state._replace(trained=first[:count], optimizer=first[count:])
 
     def synchronise_statistics(self) -> None:
-        """Give all ranks the moving statistics that the workload evaluates with: rank 0's, or their mean."""
+        """Set the moving statistics for evaluation on all ranks, as the workload defines: rank 0's, or their mean."""
         names = {id(one) for one in self.model.non_trainable_weights}
         places = [place for place, one in enumerate(self._own_variables) if id(one) in names]
         if not places:
@@ -262,7 +285,7 @@ class Engine:
         self._state = self._state._replace(own=own)
 
     def _over_ranks(self, combine: Callable[[Arrays], Arrays], private: Arrays) -> Arrays:
-        """Return what all ranks' arrays, each with an axis of one element, make together, on all ranks."""
+        """Combine all ranks' arrays, each with an axis of one element, on all ranks."""
         every = shard_map(combine, self._mesh, in_specs=(OWN,), out_specs=EVERYWHERE, check_rep=False)
         return list(jax.jit(every)(private))
 
@@ -285,6 +308,6 @@ def _mean(own: Arrays) -> Arrays:
 
 
 def _of_first(own: Arrays) -> Arrays:
-    """Return the arrays of rank 0: the sum of these and of the others' zeros, which is exact."""
+    """Return the arrays of rank 0: their sum with the others' zeros, which is exact."""
     is_first = sum(jax.lax.axis_index(axis) for axis in AXES) == 0
     return list(jax.lax.psum([jnp.where(is_first, one[0], jnp.zeros_like(one[0])) for one in own], AXES))

@@ -1,6 +1,6 @@
-"""One rank of a step of Slurm joins Horovod over Gloo: `srun ... python -m hpcai.training.join_step PROGRAM ...`.
+"""Join Horovod over Gloo as one rank of a Slurm step: `srun ... python -m hpcai.training.join_step PROGRAM ...`.
 
-horovodrun tells each rank its place by variables, which here come from those of Slurm.
+horovodrun passes each rank its indices in variables; here they are derived from Slurm's.
 """
 
 import os
@@ -28,14 +28,14 @@ INTERFACE = "HOROVOD_GLOO_IFACE"
 
 
 def horovod_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what Horovod must be told of a rank's place, from what Slurm tells a task.
+    """Derive Horovod's variables for a rank from Slurm's variables of a task.
 
-    All nodes have equally many ranks, and those of a node follow each other (``--distribution=block``).
+    All nodes have equally many ranks, and the ranks of a node are consecutive (``--distribution=block``).
 
     Raises
     ------
     LaunchError
-        If this is no task of a step, or the tasks are laid out otherwise.
+        If this is not a task of a step, or the tasks have another layout.
     """
     names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_NUM_NODES")
     try:
@@ -52,12 +52,12 @@ def horovod_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def local_address_towards(address: str) -> str:
-    """Return this node's own IPv4 address on the way to another; nothing is sent.
+    """Return this node's IPv4 address on the route to another; sends nothing.
 
     Raises
     ------
     LaunchError
-        If there is no way.
+        If there is no route.
     """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -71,12 +71,12 @@ def local_address_towards(address: str) -> str:
 
 
 def interface_towards(address: str) -> str:
-    """Return the name of the network interface on the way to an address.
+    """Return the name of the network interface on the route to an address.
 
     Raises
     ------
     LaunchError
-        If there is no way to it.
+        If there is no route to it.
     """
     own = local_address_towards(address)
     for interface, addresses in psutil.net_if_addrs().items():
@@ -89,7 +89,7 @@ def interface_towards(address: str) -> str:
 
 
 def main() -> NoReturn:
-    """Become the program, with Horovod's variables."""
+    """Replace this process by the program, with Horovod's variables."""
     program, variables = sys.argv[1:], horovod_variables(os.environ)
     if not program:
         raise LaunchError("join_step: found no program, expected one to start")

@@ -1,4 +1,4 @@
-"""What a rank writes while it runs: signs of life, steps, epochs, resources."""
+"""Output of a running rank: signs of life, steps, epochs, resources."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ SAMPLE_S = 0.5
 
 @dataclass(frozen=True)
 class Step:
-    """One training step, waiting for its batch included."""
+    """One training step, including the wait for its batch."""
 
     start_s: float
     step_time_s: float
@@ -28,9 +28,9 @@ class Step:
 
 
 class Journal:
-    """Heartbeat, steps and epochs of rank 0; on other ranks it writes nothing.
+    """Heartbeat, steps and epochs of rank 0; other ranks write nothing.
 
-    ``longest_gap_s`` is the longest time between two signs of life since :meth:`begin_timing` [s].
+    ``longest_gap_s``: longest time between two signs of life since :meth:`begin_timing` [s].
     """
 
     def __init__(self, raw: Path, active: bool) -> None:
@@ -40,18 +40,18 @@ class Journal:
             with (raw / "steps.csv").open("w", newline="") as stream:
                 csv.writer(stream).writerow(["epoch", "step", "start_s", "step_time_s", "train_loss"])
             (raw / "epochs.jsonl").touch()
-            # Profilers stamp with the wall clock, steps are stamped with the monotonic one: this joins both.
+            # Profilers stamp with the wall clock, steps with the monotonic clock: this links the two.
             (raw / "clocks.json").write_text(json.dumps(asdict(clocks())) + "\n")
 
     def begin_timing(self) -> float:
-        """Return the monotonic clock [s]; the longest time without a sign of life counts from now on."""
+        """Return the monotonic clock [s]; from now on the longest time without a sign of life is tracked."""
         self._alive_s, self.longest_gap_s = monotonic_s(), 0.0
         return self._alive_s
 
     def beat(self, *, now: bool = True) -> None:
-        """Show a sign of life; with ``now=False`` at most every few seconds.
+        """Write a sign of life; with ``now=False`` at most every few seconds.
 
-        Called by what works, never by a thread of its own: a training that hangs must fall silent.
+        Called by working code, never by a dedicated thread: a hanging training must fall silent.
         """
         time_s = monotonic_s()
         self._alive_s, self.longest_gap_s = time_s, max(self.longest_gap_s, time_s - self._alive_s)
@@ -60,7 +60,7 @@ class Journal:
             self._beat_s = time_s
 
     def add_epoch(self, record: EpochRecord, steps: Sequence[Step]) -> None:
-        """Write a finished epoch and its steps."""
+        """Write a completed epoch and its steps."""
         if not self._active:
             return
         with (self._raw / "steps.csv").open("a", newline="") as stream:
@@ -70,7 +70,7 @@ class Journal:
         self.beat()
 
     def say(self, sentence: str) -> None:
-        """Tell one line of progress."""
+        """Print one line of progress."""
         if self._active:
             print(sentence, flush=True)
 
@@ -98,7 +98,7 @@ class ResourceSampler:
         with self._path.open("w", newline="") as stream:
             rows = csv.writer(stream)
             rows.writerow(self.COLUMNS)
-            self._process.cpu_percent()  # the first call has nothing to compare with
+            self._process.cpu_percent()  # the first call has no reference
             while not self._ended.wait(SAMPLE_S):
                 read, written = storage_bytes(self._process)
                 rss = self._process.memory_info().rss
@@ -107,7 +107,7 @@ class ResourceSampler:
 
 
 def storage_bytes(process: psutil.Process) -> tuple[int | None, int | None]:
-    """Return bytes read from and written to storage by a process; None where the system does not tell."""
+    """Return the bytes that a process read from and wrote to storage; None if the system does not report them."""
     try:
         counters = process.io_counters()
     except (psutil.AccessDenied, AttributeError, NotImplementedError):

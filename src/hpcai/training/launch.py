@@ -1,8 +1,8 @@
-"""horovodrun with our rendezvous: `python -m hpcai.training.launch -np 2 --gloo PROGRAM ...`, on this node alone.
+"""horovodrun with our rendezvous: `python -m hpcai.training.launch -np 2 --gloo PROGRAM ...`, on this node only.
 
-horovodrun's own rendezvous listens to every network. It also imports TensorFlow in a process of its own only to learn
-whether Horovod was built with Gloo. That takes longer than everything else it does; the ranks find out by themselves
-when they join.
+horovodrun's own rendezvous listens on all networks. It also imports TensorFlow in a separate process, only to learn
+whether Horovod was built with Gloo. That takes longer than the rest of its work; the ranks find out themselves when
+they join.
 """
 
 import os
@@ -12,24 +12,24 @@ from hpcai.training.rendezvous import LOOPBACK, SECRET, Rendezvous, new_secret
 
 
 class LoopbackRendezvous(Rendezvous):
-    """What horovodrun asks of a server."""
+    """The server interface that horovodrun requires."""
 
     def __init__(self, verbose: int = 0) -> None:  # noqa: ARG002  the signature is Horovod's
         super().__init__(LOOPBACK, os.environ[SECRET])
 
     def init(self, slots: list[Any]) -> None:
-        """Say which ranks meet."""
+        """Set which ranks meet."""
         self.expect(sorted({slot.hostname for slot in slots}), slots[0].local_size)
 
 
 def main() -> None:
     """Run horovodrun's command line."""
-    # Imported only here: the process that Horovod spawns for each rank imports this module again.
+    # Import only here: the process that Horovod spawns for each rank imports this module again.
     from horovod.runner import gloo_run, launch
     from horovod.runner.common.util import env
 
     os.environ[SECRET] = new_secret()
-    # Ranks inherit it. horovodrun would write it into their command line, which all users see.
+    # Ranks inherit it. horovodrun would put it into their command line, which all users can see.
     env.IGNORE_REGEXES.add(SECRET)
     gloo_run.RendezvousServer = LoopbackRendezvous
     launch.gloo_built = _assume_gloo

@@ -1,7 +1,7 @@
-"""Ranks over the nodes of a Slurm job: `python -m hpcai.training.launch_nodes --hosts a,b ... -- srun ...`.
+"""Start ranks on the nodes of a Slurm job: `python -m hpcai.training.launch_nodes --hosts a,b ... -- srun ...`.
 
-horovodrun itself needs ssh between the nodes, and `spawn` starts ranks on its own node alone. For both of them one step
-of Slurm starts all ranks here, and they meet at a rendezvous server, which lives in this process as long as the step.
+horovodrun needs ssh between nodes, and `spawn` starts ranks only on its own node. For both, one Slurm step starts all
+ranks here; they meet at a rendezvous server in this process, which lives as long as the step.
 """
 
 import argparse
@@ -27,24 +27,24 @@ from hpcai.training.rendezvous import ADDRESS, PORT, SECRET, Rendezvous, new_sec
 
 UNKNOWN_PLACE = Message(
     "launch_nodes.unknown_place",
-    "Slurm does not tell where it is ({reason}); set {variable} to the network interface that the nodes share",
+    "Slurm does not report its address ({reason}); set {variable} to the network interface that the nodes share",
 )
 NO_INTERFACE = Message(
     "launch_nodes.no_interface", "no such network interface with an IPv4 address on {host}, expected one of {known}"
 )
 
 GLOO_TIMEOUT_S = 120
-"""Horovod's own 30 s are little where many ranks start from one shared file system at once."""
+"""Time for ranks to meet [s]; Horovod's 30 s are short if many ranks start from one shared file system at once."""
 ANSWER_LIMIT_S = 60
 LOOK_S = 1.0
 END_LIMIT_S = 8.0
-"""For a step to end all its ranks; the supervisor allows this program a little more."""
+"""Time for a step to end all its ranks [s]; the supervisor allows this program a little more."""
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the command line's options."""
+    """Parse the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training.launch_nodes", description="Ranks over nodes.")
-    parser.add_argument("--gloo", action="store_true", help="as Horovod's launcher is told")
+    parser.add_argument("--gloo", action="store_true", help="accepted for compatibility with horovodrun")
     parser.add_argument("--hosts", required=True, help="nodes of the job, separated by commas, in the order of ranks")
     parser.add_argument("--ranks-per-node", type=int, required=True)
     parser.add_argument("step", nargs="+", help="the step's command with its options and the program, after --")
@@ -52,7 +52,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 
 def main() -> NoReturn:
-    """Start the rendezvous and the step; end as the step does."""
+    """Start the rendezvous and the step; exit with the step's status."""
     options = parse_arguments()
     hosts = options.hosts.split(",")
     address, secret = own_address(hosts), new_secret()
@@ -67,19 +67,19 @@ def main() -> NoReturn:
         "HOROVOD_CPU_OPERATIONS": "gloo",
     }
     defaults = {"HOROVOD_GLOO_TIMEOUT_SECONDS": str(GLOO_TIMEOUT_S)}
-    # leave: the server's threads may wait for ranks that are no longer there.
+    # Exit by `leave`: the server's threads may wait for ranks that no longer exist.
     leave(run_step(options.step, {**defaults, **os.environ, **meeting}))
 
 
 def own_address(hosts: Sequence[str]) -> str:
     """Return the address at which the other nodes reach this one.
 
-    That of the interface named by ``HOROVOD_GLOO_IFACE``, else of the one on the way to another node of the run.
+    Uses the interface named by ``HOROVOD_GLOO_IFACE``, else the one on the route to another node of the run.
 
     Raises
     ------
     LaunchError
-        If there is no such interface or no way.
+        If there is no such interface or no route.
     """
     interface = os.environ.get(INTERFACE)
     if not interface:
@@ -97,12 +97,12 @@ def own_address(hosts: Sequence[str]) -> str:
 
 
 def address_of(node: str) -> str:
-    """Return the address at which Slurm itself reaches a node.
+    """Return the address at which Slurm reaches a node.
 
     Raises
     ------
     LaunchError
-        If Slurm does not tell, or tells a name that no address is known of.
+        If Slurm reports none, or a name without a known address.
     """
     command = ["scontrol", "show", "node", "--oneliner", node]
     try:
@@ -114,7 +114,7 @@ def address_of(node: str) -> str:
 
 
 def run_step(command: Sequence[str], environment: dict[str, str]) -> int:
-    """Run a step to its end and return its exit status; told to end, it ends all its ranks on all nodes first."""
+    """Run a step to its end and return its exit status; on a signal, end all its ranks on all nodes first."""
     told: list[int] = []
     process: subprocess.Popen[bytes] | None = None
 
@@ -126,7 +126,7 @@ def run_step(command: Sequence[str], environment: dict[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, tell)
     process = subprocess.Popen(command, env=environment)
-    if told:  # between the two lines above
+    if told:  # the signal came between the two lines above
         process.send_signal(signal.SIGTERM)
     while process.poll() is None and not told:
         with suppress(subprocess.TimeoutExpired):

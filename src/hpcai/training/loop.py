@@ -1,9 +1,9 @@
-"""The training loop, written once for all benchmarks: init, staging, epochs of training and evaluation, stop."""
+"""The training loop for all benchmarks: initialisation, staging, epochs of training and evaluation, stop."""
 
 import gc
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -12,15 +12,17 @@ import tensorflow as tf
 from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
+from hpcai.config.benchmark import SPLITS
 from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import Quietness, look, use_since
 from hpcai.core.errors import DatasetError, TrainingError
 from hpcai.core.stalls import find_stalls
 from hpcai.records.run import EpochRecord, StagingRecord, TrainingReport
 from hpcai.training import collective
+from hpcai.training.caches import Caches
 from hpcai.training.chrono import Chrono, monotonic_s
 from hpcai.training.collectives.base import Ranks
-from hpcai.training.dataset import Dataset
+from hpcai.training.dataset import Dataset, together
 from hpcai.training.engines import steps_of
 from hpcai.training.input import Batch, Reading, Schedule, checked, evaluation_batches, train_batches
 from hpcai.training.journal import Journal, Step
@@ -33,7 +35,7 @@ from hpcai.training.workload import Workload, seed_streams
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where rank 0 reports to, and who looks into its steps."""
+    """Where rank 0 reports, and the profiler of its steps."""
 
     journal: Journal
     log: MlperfLog
@@ -56,7 +58,7 @@ class Training:
         self._journal, self._log, self._profiler = outputs.journal, outputs.log, outputs.profiler
         self._plan: RunPlan = workload.plan
         self._chrono = Chrono()
-        self._steps = 0
+        self._steps = self._skipped_before = 0
         self._step_times_s = array("d")
         plan, benchmark = self._plan, self._plan.benchmark
         self._goal = Goal(
@@ -69,12 +71,12 @@ class Training:
         )
 
     def run(self, start: Start) -> tuple[TrainingReport, Quietness, str]:
-        """Train to the end; return the report, what this rank saw of its node, and the digest of its weights.
+        """Train to the end; return the report, this rank's observations of its node, and the digest of its weights.
 
         Raises
         ------
         DatasetError
-            If a sample is missing or damaged, or the staging failed on any rank.
+            If a sample is missing or damaged, or staging failed on any rank.
         TrainingError
             If the ranks end with different weights.
         """
@@ -85,9 +87,10 @@ class Training:
         collective.barrier()
         probe_before = self._probe()
         staging, run_start_s = self._start_run()
+        cache_s = self._fill_caches()
         epochs, verdict = self._train_epochs()
         run_s, longest_gap_s = monotonic_s() - run_start_s, self._journal.longest_gap_s
-        self._log.end_run(verdict.outcome == "converged")  # what follows is no part of the run
+        self._log.end_run(verdict.outcome == "converged")  # the rest is not part of the run
         use, probe_after = use_since(self._first_look), self._probe()
         quietness = Quietness(use=use, probe_before_flop_per_s=probe_before, probe_after_flop_per_s=probe_after)
         self._journal.say(f"{verdict.outcome.replace('_', ' ')}: {verdict.reason}")
@@ -108,6 +111,7 @@ class Training:
             step_time_median_s=float(np.median(self._step_times_s)),
             longest_gap_s=longest_gap_s,
             stalls=find_stalls(self._step_times_s, evaluation_times(epochs)),
+            cache_s=cache_s,
             staging=staging,
             epochs=tuple(epochs),
         )
@@ -124,7 +128,7 @@ class Training:
         return probe_rate(self._plan.machine.device.kind)
 
     def _initialise(self) -> None:
-        """Build and compile all that does not need the dataset."""
+        """Build and compile everything that does not need the dataset."""
         workload, dataset = self._workload, self._dataset
         self._log.start(constants.INIT_START)
         self._journal.beat()
@@ -137,14 +141,18 @@ class Training:
         plan = self._plan
         reading = Reading(workload.parse, workload.collate, plan.micro_batch, dataset.threads, workload.read_part)
         schedule = Schedule(seeds.order, self._goal.max_epochs, plan.epoch_steps * plan.local_batch)
-        self._train_data = train_batches(dataset.samples("train"), reading, schedule)
-        self._evaluation_data = evaluation_batches(dataset.samples("validation"), reading)
+        training, evaluated = (dataset.samples(split) for split in SPLITS)
+        own = -(-len(evaluated) // evaluated.shard.count)
+        self._caches = Caches(plan, training, own, (dataset.stage_folder, self._ranks.rank))
+        self._train_data = train_batches(training, self._caches.reading(reading), schedule)
+        at_once = replace(reading, batch=plan.evaluation_batch)
+        self._evaluation_data = evaluation_batches(evaluated, at_once, self._caches.evaluation)
         collect_garbage_from_now_on()
         self._log.stop(constants.INIT_STOP)
         self._journal.beat()
 
     def _start_run(self) -> tuple[StagingRecord, float]:
-        """Start the clock before or after staging, as the plan says; the dataset is touched when all ranks are here."""
+        """Start the clock before or after staging, as planned; access the dataset only after all ranks have arrived."""
         self._first_look = look()
         collective.barrier()
         run_start_s = self._journal.begin_timing()
@@ -169,6 +177,19 @@ class Training:
         self._journal.say(f"staged {staging.files} files, {staging.content_bytes} bytes, in {staging.staging_s:.2f} s")
         return staging
 
+    def _fill_caches(self) -> float | None:
+        """Read what the plan caches, on the clock; return how long all ranks took [s], None without caches."""
+        if not self._caches.wanted:
+            return None
+        with self._chrono.phase("cache") as caching:
+            spec, threads = self._workload.evaluation_spec(), self._dataset.threads
+            together(
+                lambda: self._caches.fill(self._evaluation_data, spec, threads, lambda: self._journal.beat(now=False)),
+                "caches",
+            )
+        self._journal.say(f"filled the caches in {caching.seconds:.2f} s")
+        return caching.seconds
+
     def _train_epochs(self) -> tuple[list[EpochRecord], Verdict]:
         """Return the epochs, and how the training ended."""
         batches = checked(iter(self._train_data), "training")
@@ -187,14 +208,20 @@ class Training:
         return records, verdict
 
     def _epoch(self, epoch: int, batches: Iterator[Batch]) -> tuple[EpochRecord, list[Step], Verdict | None]:
-        """Train and evaluate one epoch; one that ends the run early is not evaluated."""
+        """Train and evaluate one epoch; an epoch that ends the run early is not evaluated."""
         with self._chrono.phase("train") as train:
             steps = self._train_steps(batches)
-        # The mean over a diverged epoch is not finite either, which is what the record shall say.
+        # The mean over a diverged epoch is not finite either, as the record must show.
         loss = float(np.mean([step.train_loss for step in steps]))
         verdict = judge(self._goal, Progress(epoch, self._steps, loss, None))
         rate = self._workload.learning_rate(self._steps - 1)
         record = epoch_record(epoch, rate, steps, train.seconds, self._plan.global_batch)
+        if self._plan.benchmark.recipe.skip_gradient_norm:
+            skipped = self._engine.skipped_steps
+            record, self._skipped_before = (
+                record.model_copy(update={"skipped_steps": skipped - self._skipped_before}),
+                skipped,
+            )
         if len(steps) < self._plan.epoch_steps or (verdict is not None and verdict.outcome == "diverged"):
             return record, steps, verdict
         interval = self._plan.benchmark.recipe.evaluation_interval_epochs
@@ -207,9 +234,9 @@ class Training:
         return record.model_copy(update=measured), steps, verdict
 
     def _train_steps(self, batches: Iterator[Batch]) -> list[Step]:
-        """Take the steps of an epoch; stop early at a loss that is no number, or at the planned number of steps.
+        """Take the steps of an epoch; stop early at a non-finite loss, or at the planned number of steps.
 
-        A loss is fetched while the next step is under way, so that an accelerator does not wait for the host.
+        A loss is fetched during the next step, so that an accelerator does not wait for the host.
         """
         planned = self._plan.epoch_steps
         if self._goal.max_steps is not None:
@@ -231,12 +258,12 @@ class Training:
             self._steps += 1
             self._journal.beat(now=False)
         losses += [] if pending is None else [float(pending)]
-        self._profiler.close()  # before the evaluation, which is no training
+        self._profiler.close()  # before the evaluation, which is not profiled
         durations_s = np.diff([*starts_s, monotonic_s()])
         return [Step(*step) for step in zip(starts_s, durations_s.tolist(), losses, strict=True)]
 
     def _evaluate(self, epoch: int) -> tuple[float, int]:
-        """Return the quality over the whole validation set, and the number of samples it was computed from."""
+        """Return the quality over the whole validation set, and the number of samples behind it."""
         self._log.start(constants.EVAL_START, epoch)
         self._engine.synchronise_statistics()
         parts = []
@@ -244,7 +271,7 @@ class Training:
             parts.append(self._engine.evaluate(batch))
             self._journal.beat(now=False)
         if collective.part_of(self._plan.point.spatial_parts):
-            parts = []  # the first rank that shares these samples counts them
+            parts = []  # only the first of the ranks that share samples counts them
         rows = collective.gather_rows(parts, self._engine.no_rows, "quality")
         samples, expected = int(rows[:, 0].sum()), self._dataset.validation_samples
         if samples != expected:
@@ -255,7 +282,7 @@ class Training:
         return quality, samples
 
     def _require_equal_ranks(self) -> str:
-        """Return the digest of the weights after making sure that all ranks have the same."""
+        """Return the digest of the weights after checking that it is equal on all ranks."""
         self._engine.synchronise_statistics()
         digest = self._engine.digest()
         require_equal(collective.gather(np.frombuffer(bytes.fromhex(digest), np.uint8), "weights"))
@@ -263,30 +290,30 @@ class Training:
 
 
 def collect_garbage_from_now_on() -> None:
-    """Let Python look for garbage again, if the main module had stopped it; what is there now is taken to stay."""
+    """Re-enable garbage collection if the main module had stopped it; present objects are treated as permanent."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
 
 
 def require_equal(digests: NDArray[np.generic]) -> None:
-    """Check that all ranks ended with the same weights; row r of ``digests`` (ranks, 32) is from rank r.
+    """Check that all ranks ended with equal weights; row r of ``digests`` (ranks, 32) is from rank r.
 
     Raises
     ------
     TrainingError
-        Naming the ranks that differ from rank 0.
+        Names the ranks that differ from rank 0.
     """
     different = [int(rank) for rank in np.flatnonzero((digests != digests[0]).any(axis=1))]
     if different:
         raise TrainingError(
             f"weights after training: ranks {different} differ from rank 0, expected equal bits on all ranks; "
-            "the gradient exchange or a device does not work as it should, so this run counts for nothing"
+            "the gradient exchange or a device is faulty, so this run is invalid"
         )
 
 
 def evaluation_times(epochs: Sequence[EpochRecord]) -> list[float]:
-    """Return the times of the evaluations that there were [s]."""
+    """Return the times of the evaluations that took place [s]."""
     return [epoch.evaluation_s for epoch in epochs if epoch.evaluation_s is not None]
 
 

@@ -19,8 +19,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 class MlperfLog:
     """Writes mllog lines on rank 0, and nothing on other ranks.
 
-    The package's constants lack the benchmarks' names, ``dropout``, ``number_of_*`` and ``eval_error``. Its own time
-    stamps are those of the wall clock, which may be stepped during a run; ours are not (:func:`stamp_ms`).
+    The package lacks constants for the benchmarks' names, ``dropout``, ``number_of_*`` and ``eval_error``. Its time
+    stamps follow the wall clock, which may be adjusted during a run; ours do not (:func:`stamp_ms`).
     """
 
     def __init__(self, path: Path, active: bool) -> None:
@@ -30,11 +30,11 @@ class MlperfLog:
         for handler in list(log.handlers):
             log.removeHandler(handler)
         log.addHandler(logging.FileHandler(path, mode="w") if active else logging.NullHandler())
-        # mllog takes root_dir as a regular expression, and names who called the caller of `_write`.
+        # mllog treats root_dir as a regular expression, and logs the caller of `_write`'s caller.
         self._log = MLLogger(logger=log, root_dir=re.escape(str(PACKAGE.parent)), default_stack_offset=3)
 
     def submission(self, plan: RunPlan, mlperf_name: str, cache_cleared: bool) -> None:
-        """Log who submits what, and whether the caches were cleared."""
+        """Log the submitter, the submission, and whether the caches were cleared."""
         event, submission = self._log.event, plan.submission
         self._write(event, constants.SUBMISSION_BENCHMARK, mlperf_name)
         self._write(event, constants.SUBMISSION_ORG, submission.org)
@@ -66,7 +66,7 @@ class MlperfLog:
         self._write(self._log.end, key, metadata=_epoch(epoch))
 
     def quality(self, key: str, value: float, epoch: int) -> None:
-        """Log a quality; one that is no number is left out, because strict JSON has no NaN."""
+        """Log a quality; NaN is omitted, because strict JSON has no NaN."""
         if math.isfinite(value):
             self._write(self._log.event, key, value, _epoch(epoch))
 

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent with momentum as in TensorFlow 1, where both benchmarks of HPC AI500 come from."""
+"""Stochastic gradient descent with momentum as in TensorFlow 1, the origin of both HPC AI500 benchmarks."""
 
 from collections.abc import Sequence
 
@@ -12,12 +12,12 @@ from hpcai.training.backend import is_tensorflow
 class MomentumSGD(keras.optimizers.SGD):  # type: ignore[misc]
     """v <- momentum v + g; w <- w - rate v (tf.train.MomentumOptimizer).
 
-    Keras' own SGD has the rate inside the velocity, v <- momentum v - rate g, so that a change of the rate acts only by
-    and by; with a constant rate the two are the same.
+    Keras' own SGD includes the rate in the velocity, v <- momentum v - rate g, so that a change of the rate takes
+    effect gradually; with a constant rate both are equal.
     """
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
-        """Change all variables; on TensorFlow by one fused kernel each, instead of Keras' eight operations."""
+        """Update all variables; on TensorFlow with one fused kernel each, instead of Keras' eight operations."""
         for gradient, variable, velocity in zip(grads, trainable_variables, self.momentums, strict=True):
             if not is_tensorflow():
                 velocity.assign(velocity.value * self.momentum + gradient)

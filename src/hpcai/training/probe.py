@@ -1,4 +1,4 @@
-"""How fast the device is right now: a short matrix product before and after the timed part of a run."""
+"""The device's current speed: a short matrix product before and after the timed part of a run."""
 
 import statistics
 import time
@@ -8,14 +8,14 @@ import keras
 from keras import ops
 
 EDGE = {"cpu": 512, "gpu": 4096}
-"""Large enough for the rate of a product, small enough for many repetitions: 0.27 and 137 GFLOP each."""
+"""Matrix orders: large enough for a meaningful rate, small enough to repeat often: 0.27 and 137 GFLOP each."""
 PROBE_S = 0.1
 
 
 def probe_rate(device: Literal["cpu", "gpu"]) -> float:
     """Return the median rate of an fp32 product of square matrices over a tenth of a second [FLOP/s].
 
-    It is no ceiling (see ``characterise``): compared with itself it tells whether a machine became slower.
+    It is not a ceiling (see ``hpcai.machine.ceilings``); repeated probes show whether a machine became slower.
     """
     edge = EDGE[device]
     matrix = ops.ones((edge, edge), "float32")

@@ -1,4 +1,4 @@
-"""One rank from joining the others to its report; imports TensorFlow, so it comes after the cores are settled."""
+"""One rank from joining the others to its report; imports TensorFlow, so import it after the cores are set."""
 
 import argparse
 import os
@@ -33,7 +33,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     plan
         What to train.
     placement
-        Where the launcher says this rank is; what only Horovod and TensorFlow know is filled in here.
+        The rank's place according to the launcher; facts from Horovod and TensorFlow are added here.
     started_s
         Monotonic clock at the start of the main module [s].
     """
@@ -57,7 +57,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
         write_json(_report(placement, dataset, quietness, digest), arguments.raw / "ranks" / f"rank{ranks.rank}.json")
         collective.barrier()
     except BaseException:
-        # What went wrong first is what the user must read.
+        # The user must see the first error.
         with suppress(StagingError):
             dataset.clean()
         raise
@@ -68,7 +68,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
 
 
 def _require_plan(plan: RunPlan, ranks: Ranks, placement: Placement) -> None:
-    """Check that the launcher started what the plan says."""
+    """Check that the launcher started what the plan requires."""
     found = {"ranks": ranks.size, "ranks per node": ranks.local_size, "local rank": ranks.local_rank}
     expected = {
         "ranks": plan.point.ranks,
@@ -78,12 +78,12 @@ def _require_plan(plan: RunPlan, ranks: Ranks, placement: Placement) -> None:
     if found != expected:
         raise LaunchError(
             f"launcher: found {found}, expected {expected}; "
-            "start one process per rank, with a launcher that Horovod and this program know"
+            "start one process per rank, with a launcher that Horovod and this program support"
         )
 
 
 def _accelerator(plan: RunPlan, ranks: Ranks, placement: Placement) -> dict[str, str]:
-    """Return what the placement says of this rank's accelerator, after the proof that no other rank has it."""
+    """Return the placement fields for this rank's accelerator, after checking that no other rank has it."""
     if plan.machine.device.kind == "cpu":
         return {}
     own = own_accelerator(os.environ, ranks, placement.hostname)

@@ -1,4 +1,4 @@
-"""From the workload's name in a benchmark file to its class; only the one in use is imported."""
+"""Map a benchmark file's workload to its class; only that module is imported."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def workload_of(plan: RunPlan, statistics: Mapping[str, tuple[float, ...]] | None = None) -> "Workload[Any]":
-    """Return the workload of a plan, whose settings have been found by the same name.
+    """Return the workload of a plan, whose settings were looked up by the same name.
 
     Parameters
     ----------
     plan
         What to train.
     statistics
-        Numbers about the training data, from its manifest.
+        Statistics of the training data, from its manifest.
     """
     workload: type[Workload[Any]] = load_part("hpcai.workloads.*.training", plan.benchmark.workload)
     return workload(plan, statistics)

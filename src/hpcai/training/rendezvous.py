@@ -1,8 +1,8 @@
-"""Where ranks meet over Gloo: a store of keys and values that lives as long as a launch, for those who know its secret.
+"""Rendezvous of ranks over Gloo: a key-value store that lives as long as a launch, protected by a secret.
 
-Horovod's own server listens at all addresses, lets everybody in, keeps whatever is sent and answers HEAD with facts of
-files. Horovod's client, which is part of its library, sends neither headers nor a scope of its own, so that the secret
-is the first part of each path: what the client is told as the server's address ends with it.
+Horovod's own server listens on all addresses, accepts every client, stores anything and answers HEAD with facts about
+files. Horovod's client, part of its library, sends neither headers nor a scope of its own. The secret is therefore the
+first part of each path: the server address passed to the client ends with it.
 """
 
 import hmac
@@ -18,18 +18,18 @@ PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
 SECRET = "HPCAI_RENDEZVOUS_SECRET"  # noqa: S105  a name
 LOOPBACK = "127.0.0.1"
 PLACES = tuple(f"HOROVOD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"))
-"""Variables of a rank's place: among all, on its node, and its node among all nodes."""
+"""Variables of a rank's indices: among all ranks, on its node, and of its node among all nodes."""
 BODY_LIMIT_BYTES = 16 << 20
-"""A rank sends its address once for each other rank: enough for 100,000 ranks."""
+"""Maximum size of a value [byte]: a rank sends one address per other rank, enough for 100,000 ranks."""
 VALUES_PER_RANK = 1000
-"""Each group of ranks meets for itself; a launch has far fewer groups."""
+"""Maximum number of values per rank: each group meets separately, and a launch has far fewer groups."""
 REQUEST_LIMIT_S = 30
 _PARTS = 4
-"""Of a path: nothing, the secret, the scope and the key."""
+"""Parts of a path: an empty one, the secret, the scope and the key."""
 
 
 def place_variables(host: str, places: Sequence[int]) -> dict[str, str]:
-    """Return the variables by which a rank is told its place, as horovodrun names them.
+    """Return the variables that pass a rank its indices, named as by horovodrun.
 
     Parameters
     ----------
@@ -47,15 +47,15 @@ def new_secret() -> str:
 
 
 def reveal_secret(environment: MutableMapping[str, str]) -> None:
-    """Put the secret of this launch, if it has one, into the address that Horovod is told; before Horovod starts."""
+    """Add this launch's secret, if any, to the address that Horovod reads; call it before Horovod starts."""
     secret = environment.pop(SECRET, "")
     if secret:
-        # Horovod appends the port once more, to what is then a part of the path.
+        # Horovod appends the port again, to what is then part of the path.
         environment[ADDRESS] = f"{environment[ADDRESS]}:{environment[PORT]}/{secret}"
 
 
 def scope_sizes(hosts: Sequence[str], ranks_per_node: int) -> dict[str, int]:
-    """Return how many ranks meet in each of Horovod's scopes: all, those of a node, those of one place on each node."""
+    """Return how many ranks meet in each Horovod scope: all, those of a node, those of one local index on each node."""
     return {
         "global": len(hosts) * ranks_per_node,
         **{f"local_{host}": ranks_per_node for host in hosts},
@@ -64,12 +64,12 @@ def scope_sizes(hosts: Sequence[str], ranks_per_node: int) -> dict[str, int]:
 
 
 class Store:
-    """Keys and values by scope; a scope is empty again when all its ranks have met.
+    """Keys and values by scope; a scope is emptied when all its ranks have met.
 
     Parameters
     ----------
     sizes
-        How many ranks meet in the scopes that are known before.
+        Number of ranks for each scope known in advance.
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -80,12 +80,12 @@ class Store:
         self._lock = threading.Lock()
 
     def get(self, scope: str, key: str) -> bytes | None:
-        """Return a value; None if there is none yet."""
+        """Return a value; None if it does not exist yet."""
         with self._lock:
             return self._values.get(scope, {}).get(key)
 
     def put(self, scope: str, key: str, value: bytes) -> bool:
-        """Keep a value; False if there are too many."""
+        """Store a value; False if there are too many."""
         with self._lock:
             values = self._values.setdefault(scope, {})
             if key not in values and sum(map(len, self._values.values())) >= self._limit:
@@ -94,7 +94,7 @@ class Store:
             return True
 
     def finish(self, scope: str, key: str) -> None:
-        """Take note that a rank has met the others of a scope; in any other scope, forget a key."""
+        """Record that a rank has met the others of a scope; in any other scope, delete a key."""
         with self._lock:
             if scope not in self._sizes:
                 self._values.get(scope, {}).pop(key, None)
@@ -107,7 +107,7 @@ class Store:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET, PUT and DELETE of one value, and nothing else."""
+    """Answers GET, PUT and DELETE of single values, and nothing else."""
 
     timeout = REQUEST_LIMIT_S
     server: "_Server"
@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK if is_kept else HTTPStatus.INSUFFICIENT_STORAGE)
 
     def _place(self) -> tuple[str, str] | None:
-        """Return scope and key that a request with the secret names; answer any other one and return None."""
+        """Return scope and key of a request with the secret; answer any other request and return None."""
         parts = self.path.split("/")
         told = parts[1].partition(":")[0] if len(parts) > 1 else ""
         if not hmac.compare_digest(told.encode(), self.server.secret.encode()):
@@ -167,11 +167,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(value)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is the library's
-        """Say nothing: the output is that of the ranks."""
+        """Log nothing: the output belongs to the ranks."""
 
 
 class _Server(socketserver.ThreadingTCPServer):
-    """Listens at one address."""
+    """Listens on one address."""
 
     daemon_threads = True
     request_queue_size = 1024
@@ -181,7 +181,7 @@ class _Server(socketserver.ThreadingTCPServer):
         self.secret, self.store = secret, Store({})
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a client that went away: it tries again, or is no rank."""
+        """Ignore a client that disconnected: it retries, or is not a rank."""
 
 
 class Rendezvous:
@@ -190,9 +190,9 @@ class Rendezvous:
     Parameters
     ----------
     address
-        Where it listens: the loopback address, or that of the network between the nodes.
+        Address to listen on: loopback, or the network between the nodes.
     secret
-        What each request has to know, see `new_secret`.
+        Secret that each request must contain, see `new_secret`.
     """
 
     def __init__(self, address: str, secret: str) -> None:
@@ -205,5 +205,5 @@ class Rendezvous:
         return int(self._server.server_address[1])
 
     def expect(self, hosts: Sequence[str], ranks_per_node: int) -> None:
-        """Say which ranks meet."""
+        """Set which ranks meet."""
         self._server.store = Store(scope_sizes(hosts, ranks_per_node))

@@ -33,10 +33,31 @@ def warmup_and_decay(
     warmup_epochs
         Epoch e below it uses base + e (peak - base) / warmup_epochs.
     decays
-        Pairs (boundary, multiplier), boundaries growing: the last boundary < epoch holds. The comparison is strict,
-        as in the reference, so a boundary of 32 first acts in epoch 33.
+        Pairs (boundary, multiplier) with growing boundaries: the last boundary < epoch applies. As in the reference,
+        the comparison is strict, so a boundary of 32 first applies in epoch 33.
     """
     if epoch < warmup_epochs:
-        return base + epoch * (peak - base) / warmup_epochs
+        return _warming_rate(epoch, base, peak, warmup_epochs)
     factors = [factor for boundary, factor in decays if boundary < epoch]
     return peak * (factors[-1] if factors else 1.0)
+
+
+def warmup_and_line(epoch: int, base: float, peak: float, warmup_epochs: int, epochs: int) -> float:
+    """Return the learning rate of an epoch: the warm-up of `warmup_and_decay`, then a straight line from the peak to 0.
+
+    Parameters
+    ----------
+    epoch
+        Number of the epoch, from 0.
+    base, peak, warmup_epochs
+        As of `warmup_and_decay`.
+    epochs
+        Number of epochs after which the line reaches 0; more than those of the warm-up.
+    """
+    if epoch < warmup_epochs:
+        return _warming_rate(epoch, base, peak, warmup_epochs)
+    return peak * max(0, epochs - epoch) / (epochs - warmup_epochs)
+
+
+def _warming_rate(epoch: int, base: float, peak: float, warmup_epochs: int) -> float:
+    return base + epoch * (peak - base) / warmup_epochs

@@ -1,9 +1,9 @@
-"""Ranks by us: `python -m hpcai.training.spawn -np 2 PROGRAM ...`; needs neither Horovod nor MPI.
+"""Our own launcher: `python -m hpcai.training.spawn -np 2 PROGRAM ...`; needs neither Horovod nor MPI.
 
-With ``--hosts`` instead of ``-np`` one step of Slurm starts them (:mod:`hpcai.training.launch_nodes`).
+With ``--hosts`` instead of ``-np`` a Slurm step starts the ranks (:mod:`hpcai.training.launch_nodes`).
 
-Each rank learns its place from the variables that horovodrun sets, and where to meet the others from the rendezvous,
-which lives in this process. Lines that ranks write are marked with their rank. The first rank that fails ends all.
+Each rank gets its indices in the variables that horovodrun uses, and meets the others at the rendezvous in this
+process. Output lines are prefixed with their rank. The first rank to fail ends all.
 """
 
 import argparse
@@ -24,12 +24,12 @@ from hpcai.training.ending import leave, run_and_leave
 from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET, Rendezvous, new_secret, place_variables
 
 END_LIMIT_S = 8.0
-"""For ranks to end when they are told to; the supervisor allows this program a little more."""
+"""Time for ranks to end when told to [s]; the supervisor allows this program a little more."""
 LOOK_S = 0.02
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the command line's options."""
+    """Parse the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training.spawn", description="Ranks on this node.")
     parser.add_argument("-np", type=int, required=True, dest="ranks", help="how many ranks")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program of each rank with its arguments")
@@ -37,7 +37,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 
 def main() -> None:
-    """Start all ranks; end as the first one that failed did, or with 0."""
+    """Start all ranks; exit with the status of the first that failed, or 0."""
     if "--hosts" in sys.argv[1:2]:
         launch_nodes.main()
     options = parse_arguments()
@@ -46,13 +46,13 @@ def main() -> None:
     port = server.start()
     server.expect([host], options.ranks)
     meeting = {ADDRESS: LOOPBACK, PORT: str(port), SECRET: secret}
-    # leave: threads may wait for ranks, or for descendants of theirs that hold their output open.
+    # Exit by `leave`: threads may wait for ranks, or for their descendants that keep the output open.
     places = [place_of(rank, options.ranks, host) for rank in range(options.ranks)]
     leave(run_ranks(options.program, [{**meeting, **place} for place in places]))
 
 
 def place_of(rank: int, ranks: int, host: str) -> dict[str, str]:
-    """Return what a rank is told of its place, all ranks being on one node."""
+    """Return a rank's variables, with all ranks on one node."""
     return {
         **place_variables(host, (rank, ranks, rank, ranks, 0, 1)),
         "HOROVOD_CONTROLLER": "gloo",
@@ -62,9 +62,9 @@ def place_of(rank: int, ranks: int, host: str) -> dict[str, str]:
 
 
 def run_ranks(program: Sequence[str], variables: Sequence[dict[str, str]]) -> int:
-    """Run one process per set of variables to their end; return the exit status of the first that failed, else 0.
+    """Run one process per set of variables to its end; return the exit status of the first that failed, else 0.
 
-    Told to end, it ends all of them. A process that a signal ended counts as 128 + signal, as a shell has it.
+    On a signal, end all of them. As in a shell, a process ended by a signal counts as 128 + signal.
     """
     told: list[int] = []
 
@@ -92,7 +92,7 @@ def run_ranks(program: Sequence[str], variables: Sequence[dict[str, str]]) -> in
 
 
 def _wait(processes: Sequence["subprocess.Popen[bytes]"], told: Sequence[int]) -> int | None:
-    """Return the rank that failed first; None when all have ended well, or when told to end."""
+    """Return the rank that failed first; None when all have ended successfully, or on a signal."""
     while not told:
         ended = [process.poll() for process in processes]
         failed = next((rank for rank, status in enumerate(ended) if status), None)
@@ -103,7 +103,7 @@ def _wait(processes: Sequence["subprocess.Popen[bytes]"], told: Sequence[int]) -
 
 
 def _end(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
-    """End what is still running: politely first."""
+    """End what is still running: SIGTERM first, then SIGKILL."""
     running = [process for process in processes if process.poll() is None]
     for process in running:
         process.terminate()
@@ -117,7 +117,7 @@ def _end(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
 
 
 def _start_pumps(rank: int, process: "subprocess.Popen[bytes]") -> list[threading.Thread]:
-    """Hand on what a rank writes, whole lines, marked as horovodrun marks them."""
+    """Forward a rank's output in whole lines, prefixed as by horovodrun."""
     pumps = []
     for source, sink, name in ((process.stdout, sys.stdout, "stdout"), (process.stderr, sys.stderr, "stderr")):
         assert source is not None

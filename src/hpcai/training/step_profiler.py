@@ -1,4 +1,4 @@
-"""Opens a window of a few training steps for a profiler: TensorFlow's own, or a CUDA tool that waits for it."""
+"""Profile a window of a few training steps: with TensorFlow's profiler, or a CUDA tool that waits for it."""
 
 import ctypes
 import ctypes.util
@@ -17,13 +17,13 @@ Kind = Literal["none", "tensorflow", "cuda"]
 
 
 class StepProfiler(Protocol):
-    """What the training loop tells a profiler."""
+    """The training loop's interface to a profiler."""
 
     def before_step(self, step: int) -> None:
         """Open the window before the first profiled step; steps count from 0."""
 
     def close(self) -> None:
-        """Close the window after the last step, whether it was opened or not."""
+        """Close the window after the last step, even if it was never opened."""
 
 
 class _Window:
@@ -50,16 +50,16 @@ def step_profiler(kind: Kind, raw: Path, active: bool) -> StepProfiler:
     ----------
     kind
         ``tensorflow`` writes the rank's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of nvprof,
-        nsys or ncu, which were started with the profiling off.
+        nsys or ncu, which were started with profiling off.
     raw
         Folder of the attempt.
     active
-        Whether this rank is the profiled one.
+        Whether this rank is profiled.
 
     Raises
     ------
     LaunchError
-        If CUDA's runtime library, which opens the window, is not there.
+        If CUDA's runtime library, which opens the window, is missing.
     """
     if kind == "none" or not active:
         return _Window(_nothing, _nothing)
@@ -67,7 +67,7 @@ def step_profiler(kind: Kind, raw: Path, active: bool) -> StepProfiler:
         runtime = _cuda_runtime()
         return _Window(runtime.cudaProfilerStart, runtime.cudaProfilerStop)
     folder = raw / "tensorflow_profile"
-    # Level 2 holds the operations; 3 adds the executor's own bookkeeping, which slows small steps down.
+    # Level 2 records the operations; 3 adds the executor's own bookkeeping, which slows small steps down.
     options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
 
     def close() -> None:

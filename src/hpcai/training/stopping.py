@@ -1,4 +1,4 @@
-"""When a training ends, and what it is called then; pure, so that all ranks decide alike."""
+"""Decide when a training ends and with which outcome; pure, so that all ranks decide alike."""
 
 import math
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ PROFILED = Message("stopping.profiled", "profiled run: ended as planned after {s
 
 @dataclass(frozen=True)
 class Goal:
-    """The quality to reach, and the most epochs and steps a training may take.
+    """The target quality, and the maximum number of epochs and steps.
 
-    With ``fixed_epochs`` the quality does not end a training (HPC AI500 V2.0, 6.1: the number of epochs is fixed).
+    With ``fixed_epochs`` reaching the target does not end a training (HPC AI500 V2.0, 6.1: fixed number of epochs).
     """
 
     metric: str
@@ -26,13 +26,13 @@ class Goal:
     fixed_epochs: bool = False
 
     def reached(self, quality: float) -> bool:
-        """Whether the target is met; an error of exactly zero is not believed (MLPerf's checker demands > 0)."""
+        """Whether the target is met; an error of exactly zero is rejected (MLPerf's checker demands > 0)."""
         return reaches(quality, self.target, higher_is_better=self.higher_is_better)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """State after some training."""
+    """State of a training so far."""
 
     epoch: int
     steps: int
@@ -49,9 +49,9 @@ class Verdict:
 
 
 def judge(goal: Goal, progress: Progress) -> Verdict | None:
-    """Return how the training ends here, or None if it goes on.
+    """Return how the training ends here, or None if it continues.
 
-    Only the training loss and the quality are judged: a NaN elsewhere does not end a training.
+    Only training loss and quality are judged: NaN elsewhere does not end a training.
     """
     where = f"epoch {progress.epoch}, step {progress.steps}"
     if not math.isfinite(progress.train_loss):

@@ -14,14 +14,14 @@ class LayerWork:
 
 
 def computed_flop(layers: Sequence[LayerWork], samples: int) -> int:
-    """Return the operations of a training step that are really done.
+    """Return the operations that a training step executes.
 
-    Forward, gradient of the weights and gradient of the input cost one forward each; the first layer needs no
-    gradient of its input, because data are not trained. Everything that is no convolution or dense layer is left out.
+    Forward pass, weight gradient and input gradient cost one forward pass each; the first layer needs no input
+    gradient, because data are not trained. Only convolutions and dense layers count.
     """
     return 2 * samples * sum(layer.forward_mac * (3 if layer.needs_input_gradient else 2) for layer in layers)
 
 
 def sixfold_flop(layers: Sequence[LayerWork], samples: int) -> int:
-    """Return the customary count, 6 operations per forward multiply-add: more than is done, by the first layer."""
+    """Return the customary count, 6 operations per forward multiply-add; this adds the first layer's input gradient."""
     return 6 * samples * sum(layer.forward_mac for layer in layers)

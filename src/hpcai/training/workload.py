@@ -1,4 +1,4 @@
-"""What a benchmark has to say about its training; the loop does the rest."""
+"""Interface of a benchmark's training; the loop does the rest."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -28,9 +28,9 @@ class Streams:
 
 
 def seed_streams(seed: int, rank: int) -> Streams:
-    """Derive the streams of a rank from the run's seed: all ranks share weights and order, none shares dropout.
+    """Derive a rank's streams from the run's seed: all ranks share weights and order, but not dropout.
 
-    Ranks that share samples share dropout too: ``rank`` is the number of their replica.
+    Ranks that share samples also share dropout: ``rank`` is the number of their replica.
     """
 
     def draw(*key: int) -> int:
@@ -42,26 +42,26 @@ def seed_streams(seed: int, rank: int) -> Streams:
 class Workload(ABC, Generic[Settings]):
     """One benchmark: sample format, model, loss, optimizer, schedule, quality and the hyper-parameters to log.
 
-    A batch is a flat tuple of tensors. Batches, gradients and steps below are those of one rank; one micro-batch is
-    ``plan.micro_batch`` samples, of which an optimizer step takes ``plan.point.accumulation``.
+    A batch is a flat tuple of tensors. Batches, gradients and steps below belong to one rank; a micro-batch has
+    ``plan.micro_batch`` samples, and an optimizer step takes ``plan.point.accumulation`` micro-batches.
 
     Parameters
     ----------
     plan
         What to train.
     statistics
-        Numbers about the training data from the manifest, by name; see `hpcai.data.module.DataModule.statistics`.
+        Statistics of the training data from the manifest, by name; see `hpcai.data.module.DataModule.statistics`.
     """
 
     weighted: ClassVar[bool] = False
     """Whether a step's loss is the sum of the micro-batches' losses over the sum of their `weight`; else their mean."""
     moving_statistics: ClassVar[Literal["first", "mean"]] = "first"
-    """Whose moving statistics an evaluation uses: rank 0's, or the mean over the ranks."""
+    """Source of the moving statistics in evaluation: rank 0, or the mean over the ranks."""
     mlperf_name: ClassVar[str]
-    """Benchmark's name in an MLPerf log; where the suite has no logs, our own name for it."""
+    """Benchmark's name in an MLPerf log; our own name if the suite has no logs."""
     quality_metric: ClassVar[str]
     quality_unit: ClassVar[str] = ""
-    """Blank: a ratio, or a number in units of its own."""
+    """Unit of the quality; blank: a ratio, or a number in units of its own."""
     higher_is_better: ClassVar[bool]
     quality_key: ClassVar[str]
     """Key of the quality in an MLPerf log: eval_error or eval_accuracy."""
@@ -85,38 +85,47 @@ class Workload(ABC, Generic[Settings]):
     def batch_spec(self) -> tuple[tf.TensorSpec, ...]:
         """Return shape and type of the tensors of a micro-batch, all dimensions known."""
 
+    def evaluation_spec(self) -> tuple[tf.TensorSpec, ...]:
+        """Return `batch_spec` for as many samples as are evaluated at once."""
+        plan = self.plan
+        if plan.evaluation_batch == plan.micro_batch:
+            return self.batch_spec()
+        one_step = {"accumulation": 1, "global_batch": plan.evaluation_batch * plan.point.replicas}
+        point = plan.point.model_copy(update=one_step)
+        return type(self)(plan.model_copy(update={"point": point}), self.statistics).batch_spec()
+
     @abstractmethod
     def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:
-        """Return the tensors of one sample from its serialised tf.train.Example, as they travel to the device.
+        """Return the tensors of one sample from its serialised tf.train.Example, as transferred to the device.
 
         Parameters
         ----------
         record
             Scalar string.
         seed
-            Shape (2,) int32, for augmentation by ``tf.random.stateless_*``: another for each epoch and sample, the same
-            for any number of ranks. None in evaluation: nothing random.
+            Shape (2,) int32, for augmentation with ``tf.random.stateless_*``: different for each epoch and sample,
+            equal for any number of ranks. None in evaluation: nothing random.
         """
 
     @property
     def read_part(self) -> Callable[[tf.Tensor, tf.Tensor], Batch] | None:
-        """What reads this rank's part of a sample from a path and an offset, where ranks share samples; None: nothing.
+        """Reader of this rank's part of a sample at a path and offset, if ranks share samples; otherwise None.
 
-        It is called for plain files; from a compressed one `parse` gets all of the record.
+        It is called for plain files; for a compressed one, `parse` gets the whole record.
         """
         return None
 
     def collate(self, samples: tf.data.Dataset, size: int) -> tf.data.Dataset:
         """Make batches (*tensors of `batch_spec`, weights) of parsed samples.
 
-        Every batch has the full shape; ``weights``, shape (size,) float32, is 1 for a sample and 0 for what fills up
-        the last batch. By default samples are stacked and filled up with zeros.
+        Every batch has the full shape; ``weights``, shape (size,) float32, is 1 for a sample and 0 for padding of the
+        last batch. By default samples are stacked and padded with zeros.
         """
         return samples.batch(size).map(lambda *parts: _filled(parts, size))
 
     @abstractmethod
     def build_model(self, seeds: Streams) -> keras.Model:
-        """Return the model with fresh weights that depend on ``seeds.weights`` alone."""
+        """Return the model with fresh weights that depend only on ``seeds.weights``."""
 
     @abstractmethod
     def build_optimizer(self) -> keras.optimizers.Optimizer:
@@ -124,22 +133,22 @@ class Workload(ABC, Generic[Settings]):
 
     @abstractmethod
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of an optimizer step, counted from 0; `RunPlan.epoch_steps` make an epoch."""
+        """Return the learning rate of an optimizer step, counted from 0; an epoch has `RunPlan.epoch_steps` steps."""
 
     @abstractmethod
     def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:
         """Return the loss to minimise over one micro-batch, a float32 scalar: a mean, so that ranks can be averaged.
 
         A `weighted` workload returns that mean times the `weight`. Runs inside the compiled step, under the gradient
-        tape. ``seed``, shape (2,) int32, is another for each step and rank, for random choices by
+        tape. ``seed``, shape (2,) int32, differs for each step and rank, for random choices with
         ``tf.random.stateless_*``.
         """
 
     def weight(self, batch: Batch) -> tf.Tensor:  # noqa: ARG002
-        """Return what a micro-batch of a `weighted` workload counts for, a float32 scalar that is not negative.
+        """Return the weight of a micro-batch of a `weighted` workload, a non-negative float32 scalar.
 
-        Losses and weights are summed over the micro-batches of all ranks, and gradients with them in the same
-        exchange. They should be near 1: gradients in half precision have little range.
+        Losses and weights are summed over the micro-batches of all ranks, in the same exchange as the gradients.
+        Weights should be near 1: half-precision gradients have little range.
         """
         return tf.ones(())
 
@@ -147,8 +156,8 @@ class Workload(ABC, Generic[Settings]):
     def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
         """Return rows (k, m) float64 from which `quality` follows; the first column counts samples.
 
-        Rows of all batches and ranks are gathered. Usually one row of sums, in which a sample of weight 0 must not
-        count, whatever it holds. ``k`` may differ from batch to batch, ``m`` not.
+        The rows of all batches and ranks are gathered. Usually one row of sums, to which a sample of weight 0 must not
+        contribute, whatever it holds. ``k`` may vary between batches, ``m`` must not.
         """
 
     @abstractmethod
@@ -157,14 +166,14 @@ class Workload(ABC, Generic[Settings]):
 
     @abstractmethod
     def hyperparameters(self) -> dict[str, Any]:
-        """Return the hyper-parameters that an MLPerf log must show, by key."""
+        """Return the hyper-parameters that an MLPerf log must contain, by key."""
 
     @abstractmethod
     def layers(self) -> tuple[LayerWork, ...]:
-        """Return the layers that multiply (convolutions and dense layers), counted by a formula for one sample."""
+        """Return the multiplying layers (convolutions and dense layers), counted by a formula for one sample."""
 
     def batch_layers(self) -> tuple[LayerWork, ...]:
-        """Return `layers` as the compiled step does them: with a sample's share of what fills up a batch."""
+        """Return `layers` as executed in the compiled step: including a sample's share of the batch padding."""
         return self.layers()
 
 

@@ -1,1 +1,1 @@
-"""The benchmarks: one folder each, with all that is known of it; nothing outside of its folder names it."""
+"""Benchmarks, one self-contained folder each; no code outside a folder names it."""

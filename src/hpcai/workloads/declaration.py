@@ -1,4 +1,4 @@
-"""What the package of a benchmark declares as its ``WORKLOAD``; nothing heavy is imported for it."""
+"""Declarations that each benchmark package exports as ``WORKLOAD``; importing them loads nothing heavy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ class DeviceCase:
     Attributes
     ----------
     official, tiny
-        Benchmark file with samples of the official size, and the small one that tries the path; each with the batch
-        that is tried first: half of it where it is too large for the device.
+        Benchmark files: one with samples of the official size, and a small one that tests the path. Each comes with the
+        batch to try first; the batch is halved where it is too large for the device.
     bf16_goal_ratio
-        Share of the measured rate of matrix products that counts as reached in bf16; a goal of this project.
+        Fraction of the measured matrix-product rate to reach in bf16; a goal of this project.
     """
 
     official: tuple[str, int]
@@ -24,7 +24,7 @@ class DeviceCase:
 
 @dataclass(frozen=True)
 class Declaration:
-    """Where the parts of a benchmark are, as ``module:attribute`` below its folder; each is loaded when it is needed.
+    """Locations of a benchmark's parts, as ``module:attribute`` below its folder; each loads on first use.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Declaration:
     training
         A subclass of `hpcai.training.workload.Workload`.
     mlperf
-        `MlperfFacts`; None for a benchmark that MLPerf HPC does not have.
+        `MlperfFacts`; None for a benchmark outside MLPerf HPC.
     device_case
-        For a benchmark that is measured on a single device.
+        Set for a benchmark that is measured on a single device.
     """
 
     settings: str
@@ -49,16 +49,16 @@ class Declaration:
 
 @dataclass(frozen=True)
 class MlperfFacts:
-    """A benchmark of MLPerf HPC: its names there, and what our tables call its published results.
+    """MLPerf HPC's names for a benchmark, and the names of its published results in our tables.
 
-    ``submission.md`` beside it is the part of a submission's README that describes the implementation.
+    ``submission.md`` in the same folder describes the implementation; it becomes part of a submission's README.
 
     Attributes
     ----------
     name
-        In logs, and of its folder in rounds.
+        Name in logs, and of the benchmark's folder in rounds.
     title
-        For people.
+        Display title.
     dataset
         Official dataset: a row of config/datasets.tsv.
     quality_metric, quality_unit
@@ -66,14 +66,14 @@ class MlperfFacts:
     reference_samples
         Training samples of the reference convergence points of version 1.0 and later.
     log_settings
-        Path in the table of rules (``hpcai/rules/mlperf_hpc.yaml``) by the key of a log; those that all benchmarks log
-        are not repeated.
+        Maps keys of a log to paths in the table of rules (``hpcai/rules/mlperf_hpc.yaml``); keys that all benchmarks
+        log are not repeated.
     first_round_datasets
         Datasets that the first round (v0.7) trained on instead, by their number of training samples.
     first_round_model
-        Name of the benchmark as it was in the first round, if it had another model and evaluated by steps.
+        Name of the first round's version of the benchmark, if it had another model and evaluated by steps.
     first_round_work_ratio
-        Work of a sample in the first round over that of later ones.
+        Work per sample in the first round, relative to later rounds.
     """
 
     name: str

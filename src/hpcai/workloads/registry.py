@@ -1,4 +1,4 @@
-"""The benchmarks there are: the packages in this folder, found by looking."""
+"""Registry of the benchmarks: the packages found in this folder."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -18,17 +18,17 @@ def _discover() -> dict[str, Declaration]:
 
 
 WORKLOADS: Mapping[str, Declaration] = MappingProxyType(_discover())
-"""By the name that a benchmark file has as its ``workload``."""
+"""Keyed by the ``workload`` of a benchmark file."""
 
 
 def load_part(pattern: str, workload: str) -> Any:  # noqa: ANN401  a class or facts, as the part has it
-    """Return what a benchmark declares for one of its parts; only that part is imported.
+    """Load one part that a benchmark declares; only that part is imported.
 
     Parameters
     ----------
     pattern
-        Package of the part with a star for the benchmark, such as ``hpcai.workloads.*.data``. It stands as text where
-        it is used, because the digest of a rule (`hpcai.campaign.library_digest`) finds there what may be loaded.
+        Package of the part with a star for the benchmark, such as ``hpcai.workloads.*.data``. Callers write it as a
+        literal: the digest of a rule (`hpcai.campaign.library_digest`) finds there what may be loaded.
     workload
         One of `WORKLOADS`, which has this part.
 

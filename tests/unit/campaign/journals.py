@@ -36,4 +36,4 @@ HALF = (
     *(plan(), start(1, "prepare_data", 2, dataset="deepcam_mini"), end(1, 12), start(9, "all", 12)),
     *(start_run(2, 20, RUN), end(2, 40), start_run(3, 40, RUN.replace("r1", "r2"))),
 )
-"""Data, one run, a second that is under way."""
+"""Data, one finished run, and a second one that is running."""

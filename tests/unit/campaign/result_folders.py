@@ -1,4 +1,4 @@
-"""Results folders as campaigns leave them: whole ones, and what crashes make of them."""
+"""Results folders as campaigns leave them: complete ones, and those left by crashes."""
 
 import json
 import os
@@ -25,7 +25,7 @@ DEAD = {
     "slurm_restart": 0,
     "started_utc": "2026-01-02T03:04:05Z",
 }
-"""The facts of a process that nobody can see any more."""
+"""The facts of a process that is no longer visible."""
 
 
 def campaign(study: str = "weak") -> Campaign:
@@ -69,7 +69,7 @@ def run_folder(results: Path, **plan: Any) -> Path:
 
 
 def open_attempt(folder: Path, name: str = "20260102T030405Z-abcdef", plan: RunPlan | None = None) -> Path:
-    """Lay out an attempt that is under way, or whose supervisor is gone."""
+    """Lay out an attempt that is running, or whose supervisor is gone."""
     attempt = folder / "attempts" / name
     attempt.mkdir(parents=True)
     write_plan(plan or make_plan(**POINT), attempt / "plan.json")
@@ -83,7 +83,7 @@ def interrupt(attempt: Path, reason: str) -> None:
 
 
 def leave_claim(folder: Path, age_s: float = 1e6) -> None:
-    """Leave the claim of a process on a node that nobody sees, of which no Slurm job is known."""
+    """Leave the claim of a process on an unreachable node, without a known Slurm job."""
     claim = folder / "claim.json"
     claim.write_text(json.dumps(DEAD))
     then = time.time() - age_s

@@ -1,4 +1,4 @@
-"""A call of a program in a session of its own: its status, its output, and an end whatever happens here."""
+"""A program called in its own session: its status, its output, and its end whatever happens to the caller."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from hpcai.campaign.child import Child
 
 
 def call(log, code, look=lambda: 0.05):
-    """Run some Python, which can say that it has begun."""
+    """Run Python code that can report that it has begun."""
     return Child().call([sys.executable, "-c", code], log, dict(os.environ), look)
 
 

@@ -1,4 +1,4 @@
-"""The note says who started the workflow, how to start it again, and what is planned; earlier starts are kept."""
+"""The note records who started the workflow, how to restart it, and its plan; earlier starts are kept."""
 
 import pytest
 from unit.campaign.result_folders import campaign
@@ -39,7 +39,7 @@ def test_command_without_its_targets(tmp_path):
 
     assert rest("--profile", "slurm", "a", "b", "-k", targets="ab") == "snakemake --profile slurm -k"
     assert rest("a", "--until", "a", targets="a") == "snakemake --until a"
-    # Which of them is the target is not sure.
+    # It is ambiguous which of them is the target.
     assert rest("--until", "a", "-k", "a", targets="a") == "snakemake --until a -k a"
     assert rest("--profile", "slurm", targets="") == "snakemake --profile slurm"
 

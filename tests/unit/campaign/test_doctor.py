@@ -1,4 +1,4 @@
-"""The doctor names the state of everything and one next command, changes nothing, and its exit status tells it."""
+"""The doctor reports all states, one next command and an exit status, and changes nothing."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The efficiency report: what was given, what was used, what was lost; unknown numbers stay empty, with a reason."""
+"""The efficiency report: resources granted, used and lost; unknown numbers stay empty, with a reason."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The estimate before the start: counted jobs, declared bounds, measured expectations, and what is not known."""
+"""The estimate before the start: counted jobs, declared bounds, measured expectations, and unknowns."""
 
 import json
 from pathlib import Path
@@ -117,7 +117,7 @@ def test_expectations_come_from_equal_runs_alone(tmp_path: Path) -> None:
     write_records(first, tmp_path / "before" / "runs")
     stages = stages_of(estimated(tmp_path, campaign, (tmp_path / "before",)))
     runs = stages["timed runs"]
-    # Three runs on one node at a median of 800 s; nothing is said of those on four nodes.
+    # Three runs on one node at a median of 800 s; those on four nodes have no estimate.
     assert runs.expected_node_hours.value == pytest.approx(3 * 800 / 3600)
     assert (runs.known, runs.jobs, runs.equal_runs, runs.expected_node_hours.method) == (3, 5, 2, "modelled")
     assert stages["profiles"].expected_node_hours.value is None

@@ -1,4 +1,4 @@
-"""Jobs that failed: what Slurm, logs and Snakemake say of them, and what doctor and status make of it."""
+"""Failed jobs: their traces in Slurm, logs and Snakemake, and the reports of doctor and status."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the doctor says of a site with accelerators: each part there, missing, or not needed, and how to get it."""
+"""The doctor's report on a site with accelerators: each part present, missing or not needed, and its remedy."""
 
 from importlib import metadata
 from pathlib import Path

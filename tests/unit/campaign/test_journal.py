@@ -1,4 +1,4 @@
-"""The journal of a start's jobs: read on as it grows, with the stage and the state of every job."""
+"""The journal of a start's jobs is read as it grows, with the stage and state of every job."""
 
 import pytest
 from unit.campaign.journals import HALF, RUN, end, plan, start, start_run, write

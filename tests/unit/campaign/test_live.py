@@ -1,4 +1,4 @@
-"""What is under way is found by its claim, waited for, and told with its epochs."""
+"""Running work is found by its claim, waited for, and reported with its epochs."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def with_squeue(tmp_path, monkeypatch):
-    """A place for a squeue of the test's own."""
+    """A folder for a fake squeue."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
 

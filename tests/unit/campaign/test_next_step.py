@@ -1,4 +1,4 @@
-"""What the doctor says of targets, locks and damages, and the one command that it names for them."""
+"""The doctor's report on targets, locks and damage, and the one command that it names for them."""
 
 import pytest
 from unit.campaign.result_folders import campaign, finish_run, publish

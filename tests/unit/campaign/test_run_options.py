@@ -1,4 +1,4 @@
-"""What `hpcai run` makes of Snakemake's arguments."""
+"""How `hpcai run` handles Snakemake's arguments."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How far a run under way is, from the files of its newest attempt."""
+"""The progress of a running run, from the files of its newest attempt."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What Slurm is asked before any job is submitted, and what its refusal is about."""
+"""The request to Slurm before any job is submitted, and the cause of its refusal."""
 
 import json
 import shlex
@@ -100,7 +100,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = tmp_path / "asked"
     sbatch = tmp_path / "sbatch"
-    # Refuses what takes longer than an hour.
+    # Refuses jobs longer than an hour.
     sbatch.write_text(
         f'#!/bin/sh\necho "$@" >> {asked}\nfor word; do case $word in --time=*) limit=${{word#--time=}};; esac; done\n'
         f'[ "$limit" -le 60 ] || {{ echo "allocation failure: {TIME}" >&2; exit 1; }}\n'

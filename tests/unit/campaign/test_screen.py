@@ -1,4 +1,4 @@
-"""The screen: what is under way and how far all is, in any terminal, and lines where there is none."""
+"""The screen shows running work and overall progress in any terminal, and prints lines without one."""
 
 import json
 import time

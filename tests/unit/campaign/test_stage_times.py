@@ -1,4 +1,4 @@
-"""Where the time of a start went, and how long the rest takes."""
+"""The time that each stage of a start took, and the remaining time."""
 
 import json
 
@@ -46,7 +46,7 @@ def test_without_jobs_there_are_no_stages(tmp_path):
 
 
 def test_the_rest_takes_what_finished_jobs_took(journal):
-    # The second run is 5 s old, the third takes 20 s; of the report nothing is known.
+    # The second run is 5 s old, the third takes 20 s; the time of the report is unknown.
     expected = expect(journal, {}, START_S + 45)
     assert (expected.remaining_s, expected.unknown_jobs) == (pytest.approx(35.0), 1)
 

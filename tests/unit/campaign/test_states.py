@@ -1,4 +1,4 @@
-"""Every state of a run that a crash, a full disk or a hand can leave is told from what lies in its folder."""
+"""Every state of a run that a crash, a full disk or an edit can leave is recognised from its folder."""
 
 import json
 import shutil
@@ -192,7 +192,7 @@ def test_records_without_a_digest_are_read_and_counted(tmp_path):
         write_json(record, path)
     found = look(tmp_path, folder, check_files=True)
     assert (found.state, found.unsealed) == ("finished", 1)
-    # Both can be read, and nobody can tell which is right.
+    # Both can be read, and it is unknown which one is right.
     write_json(record.model_copy(update={"reason": "another"}), folder / "record.json")
     assert look(tmp_path, folder, check_files=True).damages[0].command.startswith("hpcai discard")
     with pytest.raises(RecordError):

@@ -1,4 +1,4 @@
-"""The status tells stages, runs under way, and an expected end that rests on finished runs or is not known."""
+"""The status reports stages, running runs, and an expected end that is computed from finished runs or unknown."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The catalogue: figures are declared where they are drawn, in one place each."""
+"""The catalogue: each figure is declared once, in the module that draws it."""
 
 import shutil
 import subprocess

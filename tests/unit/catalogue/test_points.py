@@ -1,4 +1,4 @@
-"""What a point is called: the engine stands in its name unless it is the usual one, or none is known."""
+"""Names of points: they contain the engine unless it is the default one or unknown."""
 
 import math
 

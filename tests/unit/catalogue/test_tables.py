@@ -1,4 +1,4 @@
-"""The catalogue of tables: each column is declared once, and what is written is what is declared."""
+"""The catalogue of tables: each column is declared once, and written tables match their declaration."""
 
 import ast
 import shutil

@@ -1,4 +1,4 @@
-"""The command line: whatever the file system refuses is one sentence, and never a traceback."""
+"""The command line reports every refusal of the file system in one sentence, without a traceback."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the command line reads: several values, values left out, beginnings of names, and wrong words."""
+"""Options of the command line: several values, omitted values, abbreviated names, and wrong words."""
 
 import subprocess
 import sys

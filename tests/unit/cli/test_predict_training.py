@@ -1,4 +1,4 @@
-"""The command: what it prints in three forms, and what it refuses in one line."""
+"""The command: its output in three formats, and refusals in one line."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What changed between two made-up results: like with like, and nothing that was not measured."""
+"""Changes between two made-up results: like is compared with like, and only measured values are reported."""
 
 import json
 import math

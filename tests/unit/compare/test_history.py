@@ -1,4 +1,4 @@
-"""Histories of made-up results: their order, what each is compared with, and where a level shifts."""
+"""Histories of made-up results: their order, the reference of each, and shifts of the level."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Verdicts and the command line: what is a regression, what is not, and with which status the programs end."""
+"""Verdicts and the command line: which changes are regressions, and the exit status of the programs."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ from hpcai.metrics.statistics.significance import ONE_RUN
 from hpcai.records.run import RunRecord
 
 ENDINGS = ("no regression", "bad input", "regression", "inconclusive")
-"""What `hpcai regress` ends with, by its exit status."""
+"""Outcomes of `hpcai regress` by exit status."""
 RATE = ("train_rate_samples_per_s",)
 
 
@@ -315,6 +315,6 @@ def test_long_cells_of_changes_are_cut_and_lines_fit(tmp_path: Path) -> None:
     new = write_study(tmp_path / "new", make_runs(factor=1.2), name="y" * 60)
     lines = say_comparison(compare_folders(base, new), everything=True).splitlines()
     assert "…" in "".join(lines)
-    # Paths and reasons are as long as they are.
+    # Paths and reasons may exceed the width.
     first = next(number for number, line in enumerate(lines) if line.startswith("Besides the scores"))
     assert max(map(len, lines[first:])) <= 100

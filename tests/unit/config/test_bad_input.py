@@ -1,4 +1,4 @@
-"""Files that are no settings: each is refused with the project's own error, and nothing blocks."""
+"""Files that are not settings: each is refused with the project's own error, and none blocks."""
 
 import os
 import shutil

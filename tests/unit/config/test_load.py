@@ -1,4 +1,4 @@
-"""Every mistake in the configuration gives one line: file, dotted key, what was found, what is allowed."""
+"""Every mistake in the configuration gives one line with file, dotted key, found value and allowed values."""
 
 import errno
 import re

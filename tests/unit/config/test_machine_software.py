@@ -1,4 +1,4 @@
-"""Modules and image of a machine file: data that no shell can misread, and nothing where none is named."""
+"""Modules and image of a machine file are data that no shell can misread, and empty where none is named."""
 
 from pathlib import Path
 

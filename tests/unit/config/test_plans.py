@@ -1,4 +1,4 @@
-"""Plans of a study: always the same for the same study, and made only when they are asked for."""
+"""Plans of a study are the same for the same study, and made only on request."""
 
 import dataclasses
 import hashlib

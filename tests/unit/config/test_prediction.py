@@ -1,4 +1,4 @@
-"""What a study asks of the predictors."""
+"""Settings of a study for the predictors."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Files of published results: every mistake is one line with file, key, what was found and what is allowed."""
+"""Files of published results: every mistake gives one line with file, key, found value and allowed values."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def test_our_files_are_valid_and_cite_their_source(path):
     assert published.name == path.stem
     assert published.citation.document in published.cite("Table 1")
     assert all(entry.where for entry in published.results)
-    # One bare number more than the file shows cannot come in: what is no input is a printed value with its tolerance.
+    # No bare number can be added: a number that is not an input is a printed value with a tolerance.
     contradictions = [each for entry in published.results for each in entry.printed if not each.consistent]
     assert all(each.note for each in contradictions)
 

@@ -1,4 +1,4 @@
-"""Rounds that a study names: what they are called, and which are refused."""
+"""Rounds that a study names: their names, and refused ones."""
 
 from pathlib import Path
 

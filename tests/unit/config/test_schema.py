@@ -1,4 +1,4 @@
-"""The generated schema is in step with the models, and says the same as they do."""
+"""The generated schema is up to date with the models and equivalent to them."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""The table of weak-scaling groups: what it means, and what is refused before anything runs."""
+"""The table of weak-scaling groups: its meaning, and refusals before anything runs."""
 
 import shutil
 from itertools import combinations

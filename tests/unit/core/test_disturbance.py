@@ -1,4 +1,4 @@
-"""What others took of a node while something was timed there."""
+"""The share of a node that other processes took during a timing."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Packages of an extra that are not installed: one sentence, and the extra is the one that brings them."""
+"""Missing packages of an extra give one sentence, which names the extra that installs them."""
 
 import re
 from importlib import metadata

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and those that must survive the loss of a node are on storage."""
+"""Files appear complete or not at all, and those that must survive the loss of a node are synced."""
 
 import errno
 import os

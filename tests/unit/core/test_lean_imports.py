@@ -1,4 +1,4 @@
-"""What is left out of imports is absent for a while, and can be imported afterwards."""
+"""Modules that are left out are unavailable inside the block and can be imported after it."""
 
 import importlib
 import json
@@ -10,14 +10,14 @@ from hpcai.core.lean_imports import NEEDLESS, without
 from hpcai.training import __main__ as rank
 
 
-def test_a_module_is_absent_for_a_while(monkeypatch):
+def test_a_module_is_unavailable_inside_the_block(monkeypatch):
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     with without("colorsys"), pytest.raises(ImportError):
         importlib.import_module("colorsys")
     assert importlib.import_module("colorsys").rgb_to_hls(0, 0, 0) == (0, 0, 0)
 
 
-def test_what_is_there_stays_and_an_error_leaves_no_trace(monkeypatch):
+def test_loaded_modules_stay_and_an_error_restores_the_rest(monkeypatch):
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     with pytest.raises(ImportError), without("json", "colorsys"):
         importlib.import_module("colorsys")
@@ -26,7 +26,7 @@ def test_what_is_there_stays_and_an_error_leaves_no_trace(monkeypatch):
 
 
 @pytest.mark.parametrize(("engine", "imported"), [("horovod", set()), ("jax", {"jax", "scipy.sparse"})])
-def test_a_rank_imports_only_what_its_engine_needs(monkeypatch, engine, imported):
+def test_a_rank_leaves_out_what_its_engine_does_not_need(monkeypatch, engine, imported):
     for name in NEEDLESS:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")

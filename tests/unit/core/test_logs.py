@@ -1,4 +1,4 @@
-"""What a job says goes to its log; what a person should see goes to the terminal as well."""
+"""Output of a job goes to its log; output for the user goes to the terminal as well."""
 
 import logging
 import subprocess

@@ -1,4 +1,4 @@
-"""Messages: words from facts and back, and one meaning for every code of the library."""
+"""Messages: text from facts and back, and one meaning for every code of the library."""
 
 import ast
 import copy

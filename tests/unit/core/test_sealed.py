@@ -1,4 +1,4 @@
-"""What is sealed comes back as it was, or not at all."""
+"""Sealed content is returned unchanged or refused."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_every_flipped_bit_of_a_sealed_drawing_is_noticed():
             found = unseal_drawing(bytes(flipped))
         except ValueError:
             continue
-        # A comment of another name is none of ours: the drawing before it is whole.
+        # A comment of another name is not ours; the drawing before it is complete.
         assert found.text.startswith(drawing)
 
 

@@ -1,4 +1,4 @@
-"""A table comes back as it was written, or is refused by name."""
+"""A table is read as it was written, or refused with its name."""
 
 import random
 import subprocess

@@ -1,4 +1,4 @@
-"""Tables for people: aligned, whole, at most 100 columns and without any sign of colour where nobody looks."""
+"""Printed tables: aligned, complete, at most 100 columns wide, and without colour codes outside a terminal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Small datasets in the official layout, with ways to damage them."""
+"""Small datasets in the official layout, and ways to damage them."""
 
 from pathlib import Path
 

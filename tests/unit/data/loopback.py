@@ -1,4 +1,4 @@
-"""A server on this machine that stands in for a publisher's, with the faults of real ones."""
+"""A local server that stands in for a publisher's, with the faults of real ones."""
 
 import threading
 from collections.abc import Iterator

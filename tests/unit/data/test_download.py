@@ -28,7 +28,7 @@ from hpcai.data.download import (
 )
 
 CONTENT = b"\x1f\x8b" + os.urandom(299_998)
-"""Begins as gzip does."""
+"""Begins like gzip."""
 QUICK = Patience(failures=3, longest_wait_s=0.01, timeout_s=5)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 CATALOGUE = Path(__file__).parents[3] / "config" / "datasets.tsv"
@@ -169,7 +169,7 @@ def test_a_published_checksum_needs_no_first_use(tmp_path, publisher):
 
 
 def test_an_encoded_content_is_refused_at_once(tmp_path, publisher):
-    """Its length is not that of the file: each transfer seemed to bring new bytes, and none was complete."""
+    """Its length differs from the file's: each transfer seemed to bring new bytes, and none was complete."""
     publisher.content, publisher.headers = gzip.compress(CONTENT), {"Content-Encoding": "gzip"}
     with pytest.raises(DatasetError, match="found Content-Encoding gzip"):
         fetch_archive(archive(publisher), tmp_path, QUICK)
@@ -186,7 +186,7 @@ def test_parts_that_grow_and_shrink_bring_nothing_new(tmp_path, publisher):
 
 @pytest.mark.parametrize("size", [250_000, 400_000])
 def test_parts_of_another_size_are_not_joined(tmp_path, publisher, size):
-    """Dates have seconds, and caches answer with old tags: the size may be all that tells the files apart."""
+    """Dates have a resolution of seconds, and caches answer with old tags: only the size may distinguish the files."""
     publisher.break_after_bytes = [100_000, 0, 0, 0]
     with pytest.raises(DatasetError):
         fetch_archive(archive(publisher), tmp_path, QUICK)
@@ -240,7 +240,7 @@ def test_archives_before_posix_are_tar_archives(tmp_path, publisher):
 
 @pytest.fixture
 def redirecting(monkeypatch):
-    """Stands in for a server with TLS: answers requests to https with a redirect."""
+    """Stands in for a server with TLS: answers https requests with a redirect."""
     honest, targets = requests.adapters.HTTPAdapter.send, {}
 
     def send(self, request, **options):

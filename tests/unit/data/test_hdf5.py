@@ -1,4 +1,4 @@
-"""Both HDF5 containers refuse numbers that lie elsewhere, and numbers that were never written."""
+"""Both HDF5 containers refuse data stored elsewhere, and data never written."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +62,7 @@ def year_arrays() -> dict[str, Values]:
 
 
 def write(path: Path, datasets: dict[str, Values], name: str, way: Write) -> Path:
-    """Write datasets, one of them in its own way."""
+    """Write datasets, one of them in the given way."""
     with h5py.File(path, "w") as file:
         for other, values in datasets.items():
             if other != name:
@@ -97,7 +97,7 @@ def test_a_group_elsewhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunks", [None, (3, 4), (5, 7), True])
 def test_what_is_written_whole_is_read(tmp_path: Path, chunks: object) -> None:
-    """Chunks at the border reach over it."""
+    """Chunks at the border extend beyond it."""
     values = np.arange(70).reshape(10, 7)
     with h5py.File(tmp_path / "file.h5", "w") as file:
         file.create_dataset("group/values", data=values, chunks=chunks)

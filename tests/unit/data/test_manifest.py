@@ -154,7 +154,7 @@ def test_file_round_trip_and_root(tmp_path, manifest):
 )
 def test_damaged_manifest(tmp_path, manifest, change, message):
     path = tmp_path / "manifest.json"
-    # As an earlier version wrote it: without a digest that would notice any change first.
+    # As written by an earlier version: without a digest that would detect any change first.
     path.write_text(change(manifest.model_dump_json(indent=1) + "\n"))
     with pytest.raises(DatasetError, match=f"manifest.json: {message}"):
         read_manifest(path)

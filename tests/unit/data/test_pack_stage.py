@@ -173,7 +173,7 @@ def test_shards_that_are_not_as_packed_are_found_before_they_are_read(tmp_path, 
 
 def test_staging_shows_that_it_goes_on(tmp_path, dataset, monkeypatch):
     def slow_decoder(*limits):
-        time.sleep(0.05)  # else all may be done before anybody looks
+        time.sleep(0.05)  # otherwise everything may be done before the first look
         return MemberDecoder(*limits)
 
     monkeypatch.setattr(unpacker, "_PROGRESS_S", 0.001)
@@ -284,7 +284,7 @@ def test_storage_that_fails_is_an_error_that_names_the_node(tmp_path, dataset, m
 
 def test_a_folder_that_vanishes_while_staging_is_an_error_that_names_the_node(tmp_path, dataset, monkeypatch):
     def vanish(*_):
-        shutil.rmtree(tmp_path / "node0", ignore_errors=True)  # of several workers only the first finds it
+        shutil.rmtree(tmp_path / "node0", ignore_errors=True)  # only the first of several workers finds it
         return real(*_)
 
     packed, real = pack(dataset, tmp_path), unpacker.MemberDecoder
@@ -341,6 +341,6 @@ def test_a_changed_digit_of_packed_json_is_noticed(tmp_path, dataset):
         path.write_text(whole[:place] + str((int(whole[place]) + 1) % 10) + whole[place + 1 :])
         with pytest.raises(DatasetError):
             read_pack(path)
-    # Packed by an earlier version: without a digest, and still read.
+    # Packed by an earlier version: without a digest, but still readable.
     path.write_text(packed.model_dump_json())
     assert read_pack(path) == packed

@@ -1,4 +1,4 @@
-"""Staging folders: held while somebody stages, removed, and swept once nobody holds them."""
+"""Staging folders: held during staging, removed afterwards, and swept once nobody holds them."""
 
 import errno
 import os
@@ -51,7 +51,7 @@ def holder(tmp_path):
 
 
 def leave_behind(folder: Path) -> Path:
-    """Make what a stager that was killed leaves."""
+    """Create what a killed staging process leaves behind."""
     (folder / "train").mkdir(parents=True)
     (folder / "train" / "sample").write_text("x")
     (folder / MARKER).touch()
@@ -112,7 +112,7 @@ def test_where_there_are_no_locks_nothing_is_swept(tmp_path, monkeypatch):
 
 
 def test_a_claim_survives_a_sweep_that_comes_first(tmp_path, monkeypatch):
-    """Between the making of the marker and the lock another run takes the folder for one that was left behind."""
+    """Between creating the marker and locking it, another run takes the folder for an abandoned one."""
     swept, real = [], stage_folder.fcntl.flock
 
     def flock(descriptor, operation):
@@ -149,7 +149,7 @@ def test_a_disk_that_fails_is_an_error_with_a_name(tmp_path, monkeypatch):
 
 
 def test_nodes_that_see_the_same_folder_stage_beside_each_other(tmp_path, monkeypatch):
-    """Each removes and sweeps what it made itself, whatever the others are doing there."""
+    """Each node removes and sweeps only its own, whatever the others do there."""
     scratch = tmp_path / "attempt"
     for node in ("n1", "n2", "n3"):
         monkeypatch.setenv("SLURMD_NODENAME", node)

@@ -48,7 +48,7 @@ def test_every_cut_is_found(payloads, compressed, data):
     whole = compress_content(encode_records(payloads)) if compressed else encode_records(payloads)
     size = data.draw(st.integers(0, len(whole) - 1))
     if not compressed and size in {len(encode_records(payloads[:count])) for count in range(1, len(payloads))}:
-        return  # A plain file cut between two records is a whole file; its manifest tells.
+        return  # A plain file cut between two records looks complete; only its manifest shows the cut.
     with pytest.raises(DatasetError, match=r"x.tfrecord: record \d"):
         records_of(whole[:size], compressed)
 

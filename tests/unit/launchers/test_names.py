@@ -1,4 +1,4 @@
-"""No code outside of a launcher's module names it: that is what makes it one file."""
+"""No code outside a launcher's module names the launcher, so that it stays one file."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Launchers are found by looking; ranks and records are recognised by what each declares."""
+"""Launchers are found by their files; ranks and records are recognised by each launcher's declaration."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Measuring processes: what they do with slow, failing and crashing ways."""
+"""Measuring processes: how they handle slow, failing and crashing methods."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def lines(*ways: Way) -> tuple[list[Sample], list[NotMeasured]]:
 
 @pytest.fixture
 def rates(monkeypatch):
-    """Replace clocks by rates: those of each setting in turn, the last one for ever."""
+    """Replace clocks by rates: those of each setting in turn, the last one from then on."""
 
     def replace(of_setting: dict[str, list[float]]) -> None:
         left = {setting: list(values) for setting, values in of_setting.items()}
@@ -61,7 +61,7 @@ def count_samples(*ways: Way) -> Counter[str]:
 
 
 BASE_COUNT = subprocess_measure.FORETELLING + OPTIONS.repeats - 1
-"""Repetitions that the first way of a family has in any case."""
+"""Minimum repetitions of a family's first method."""
 
 
 def test_the_fastest_way_is_repeated_until_its_best_two_agree(rates):
@@ -217,7 +217,7 @@ SAMPLE_A = Sample(
 
 @pytest.fixture
 def processes(monkeypatch):
-    """Replace processes by what they would have printed: an exit status, or None for one that does not end."""
+    """Replace processes by their output: an exit status, or None for one that does not end."""
     commands = []
 
     def replace(*endings: tuple[int | None, bytes]):
@@ -256,7 +256,7 @@ def test_time_is_up_for_all_processes_together(processes, monkeypatch):
     commands = processes((-11, said(PLAN, TRYING_B, TRYING_A, SAMPLE_A, TRYING_B)), (None, said(PLAN)))
     report = measure_apart("gemm", "module", [1], "cpu", 2)
     assert commands[1][-1] == "--without=gemm|fp32|b|1"
-    assert [summary.backend for summary in report.summaries] == ["a"]  # of the process that crashed
+    assert [summary.backend for summary in report.summaries] == ["a"]  # from the process that crashed
     reasons = {(one.backend, one.setting): one.reason for one in report.not_measured}
     assert "SIGSEGV" in reasons["b", "1"]
     assert reasons["b", "2"] == reasons["c", "1"] == subprocess_measure.TIME_UP(limit_s=600)

@@ -1,4 +1,4 @@
-"""What tells best why a launcher failed."""
+"""The most informative line about the failure of a launcher."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `hpcai gpu` refuses, how it goes on after failures, and what its tables hold."""
+"""Refusals of `hpcai gpu`, its continuation after failures, and the content of its tables."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Signals end a measurement in order, once, and the reason names who sent them."""
+"""Signals end a measurement in order and only once, and the reason names their sender."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ def slurm_job(state, reason="", restarts=0, preempted=False, time_limit_s=600):
 
 @pytest.fixture
 def slurm(monkeypatch):
-    """A job that runs, and then is as a test says."""
+    """A job that first runs and then has the state given by a test."""
 
     def say(job, down=()):
         monkeypatch.setenv("SLURM_JOB_ID", "17")

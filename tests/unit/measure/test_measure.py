@@ -1,4 +1,4 @@
-"""A run is measured once, whoever asks for it, and whatever ends its supervisor or its file system."""
+"""A run is measured once, even with concurrent callers, a killed supervisor or a failing file system."""
 
 import dataclasses
 import errno
@@ -43,7 +43,7 @@ shutil.copytree(REPORTS, raw, dirs_exist_ok=True)
 
 
 class Run:
-    """A run whose rank is a small program that leaves reports behind instead of training."""
+    """A run whose rank is a small program that writes reports instead of training."""
 
     def __init__(self, folder, monkeypatch):
         self.folder, self.reports, self.patch = folder / "r1", folder / "reports", monkeypatch
@@ -71,14 +71,14 @@ class Run:
         (self.reports / "epochs.jsonl").write_text(epoch.model_dump_json() + "\n")
 
     def is_disturbed(self, *, by_s):
-        """Let others take so much of ten seconds of two cores while the rank is timed."""
+        """Let other processes take `by_s` of ten seconds on two cores while the rank is timed."""
         rank = make_record().ranks[0]
         use = CoreUse(node="a", cores=2, wall_s=10.0, own_s=10.0, busy_s=10.0 + by_s, steal_s=0.0)
         quietness = Quietness(use=use, probe_before_flop_per_s=1e9, probe_after_flop_per_s=1e9)
         write_json(rank.model_copy(update={"quietness": quietness}), self.reports / "ranks/rank0.json")
 
     def takes(self, seconds):
-        """Let the rank work for so long."""
+        """Let the rank work for a number of seconds."""
         code = RANK.replace("SECONDS", repr(seconds)).replace("REPORTS", repr(str(self.reports)))
         self.patch.setitem(LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", code]))
 
@@ -109,7 +109,7 @@ def run(tmp_path, monkeypatch):
 
 
 def is_left(run):
-    """What is in the folder of the run beside its attempts."""
+    """Names in the folder of the run other than its attempts."""
     return {path.name for path in run.folder.iterdir()} - {"attempts"}
 
 

@@ -1,4 +1,4 @@
-"""What is done on every node of a run; a step of Slurm is played by processes here."""
+"""Work on every node of a run. Processes replace the step of Slurm here."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Joining the files of ranks: nothing is lost, whatever is damaged, and readers take either form."""
+"""Joining the files of ranks loses nothing, whatever is damaged, and readers accept both forms."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The record of an attempt that ended: reports may come late from other nodes, and may not come at all."""
+"""The record of an attempt that ended: reports from other nodes may be late or missing."""
 
 import threading
 import time

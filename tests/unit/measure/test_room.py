@@ -1,4 +1,4 @@
-"""Room for what a run stages, on every node that was asked, before any rank starts."""
+"""Free space for staged data is checked on every reached node before any rank starts."""
 
 import re
 from pathlib import Path
@@ -42,7 +42,7 @@ def plan_of(nodes: int, **staging):
 
 
 def report_of(*free_bytes, here=(1, 1, 1), names=("n1", "n2", "n3"), problem=""):
-    """What nodes said that have so much free."""
+    """Answers of nodes with a given amount of free space."""
     about = {"hostname": "x", "cores": 1, "memory_bytes": 1, "page_cache": "dropped", "swept": 0}
     about |= {"swept_names": (), "ended": (), "problem": problem, "block_bytes": BLOCK_BYTES}
     facts = tuple(

@@ -1,4 +1,4 @@
-"""What a run's files and its launcher's end are made of."""
+"""Files of a run, and the outcome of its launcher."""
 
 import os
 
@@ -32,7 +32,7 @@ def test_an_epoch_that_is_still_being_written_is_left_out(tmp_path):
     line = make_record().epochs[0].model_dump_json()
     path.write_text(f"{line}\n{line[:20]}")
     assert len(read_epochs(path)) == 1
-    # What a node leaves whose end came between the new size of a file and its content.
+    # Left by a node that stopped between the new size of a file and its content.
     path.write_bytes(f"{line}\n".encode() + bytes(40) + b"\n" + b"\xff\xfe\n")
     assert len(read_epochs(path)) == 1
 

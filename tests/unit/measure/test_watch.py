@@ -1,4 +1,4 @@
-"""A launcher is watched: limits, signs of life, nothing left behind."""
+"""A launcher is watched: limits, signs of life, and no remaining processes."""
 
 import errno
 import os

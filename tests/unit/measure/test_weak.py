@@ -1,4 +1,4 @@
-"""A weak-scaling group: all instances at the same time, each with resources of its own, repeated as a whole."""
+"""A weak-scaling group: all instances run at the same time on separate resources, and are repeated together."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def plans_of(count=INSTANCES, **changes):
 
 
 class Group:
-    """A group whose ranks are a small program that leaves reports behind instead of training."""
+    """A group whose ranks are a small program that writes reports instead of training."""
 
     def __init__(self, folder, monkeypatch, plans):
         self.folder, self.templates, self.plans = folder / "group", folder / "templates", plans
@@ -68,7 +68,7 @@ class Group:
         monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
 
     def report(self, plan, outcome, core=None, start_s=0.0):
-        """Let an instance end in this way, after starting so much later than the first."""
+        """Let an instance end with an outcome, after starting `start_s` later than the first."""
         own = self.templates / f"i{plan.repetition}"
         (own / "ranks").mkdir(parents=True, exist_ok=True)
         record = make_record(outcome, kind="weak", instances=len(self.plans), repetition=plan.repetition)

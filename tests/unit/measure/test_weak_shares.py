@@ -1,4 +1,4 @@
-"""What each instance is given, and how the launchers are told."""
+"""The resources of each instance, and how they are passed to the launchers."""
 
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs

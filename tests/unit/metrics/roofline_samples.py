@@ -1,4 +1,4 @@
-"""A study of many results for tests of the rooflines: plausible numbers that follow from the arguments alone."""
+"""A study of many results for tests of the rooflines, with plausible numbers that depend only on the arguments."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Two engines at the same point make two groups in every table, and each engine has a base of its own."""
+"""Two engines at the same point make two groups in every table, each with its own base."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from hpcai.profiles.views import as_view
 
 ENGINES = {"horovod": (1, 2, 4), "tensorflow": (2, 4)}
 SLOWER = 3.0
-"""The tensorflow runs take so many times as long."""
+"""The tensorflow runs take this many times as long."""
 
 
 def study_of(engine: str, folder: Path) -> pd.DataFrame:

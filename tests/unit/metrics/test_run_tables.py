@@ -38,7 +38,7 @@ WITHOUT_UNIT = {
     "nodes", "ranks_per_node", "ranks", "repetition", "seed", "runs_by_rule", "earlier_attempts", "quality_target",
     "parameters", "epochs", "epochs_to_target", "best_quality", "last_quality", "epoch", "steps", "learning_rate",
     "train_loss", "quality", "accumulation", "batchnorm_group", "spatial_parts", "gradient_groups",
-    "n_valid", "n", "n_found", "stalls",
+    "evaluation_batch", "skipped_steps", "n_valid", "n", "n_found", "stalls",
 }  # fmt: skip
 
 

@@ -261,7 +261,7 @@ def write_tree(
     pruned: Sequence[str | bytes] = (),
     description: str | None = "",
 ) -> Path:
-    """Write logs into a result tree, beside what is there already, and return their folder.
+    """Write logs into a result tree without removing existing ones, and return their folder.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ PROFILES = Path(os.environ.get("HPCAI_PROFILES", Path(__file__).parents[4] / "sh
 
 
 def sample(name: str) -> Path:
-    """Return a published sample; skips the test visibly where the folder is absent."""
+    """Return a published sample; skip the test visibly if the folder is absent."""
     path = PROFILES / name
     if not path.exists():
         pytest.skip(f"published sample {name} is not here: set HPCAI_PROFILES to the folder of samples")
@@ -19,14 +19,14 @@ def sample(name: str) -> Path:
 
 
 def cuts(data: bytes, count: int = 25) -> Iterator[tuple[int, bytes]]:
-    """Yield beginnings of a file, cut at evenly spread places and near both ends."""
+    """Yield truncated copies of a file, cut at evenly spaced positions and near both ends."""
     places = {1, 2, 7, len(data) - 1, len(data) - 2, *(len(data) * step // count for step in range(1, count))}
     for place in sorted(place for place in places if 0 < place < len(data)):
         yield place, data[:place]
 
 
 def flips(data: bytes, count: int = 40, seed: int = 4) -> Iterator[tuple[int, bytes]]:
-    """Yield copies of a file in which one bit is flipped."""
+    """Yield copies of a file with one bit flipped."""
     source = random.Random(seed)
     for _ in range(count):
         place = source.randrange(len(data))
@@ -36,7 +36,7 @@ def flips(data: bytes, count: int = 40, seed: int = 4) -> Iterator[tuple[int, by
 
 
 def foreign(tmp_path: Path) -> dict[str, Path]:
-    """Return files that no reader of a tool's output accepts, by what they are."""
+    """Return files that no reader of a tool's output accepts, by kind."""
     contents = {
         "empty": b"",
         "blanks": b"\n \n\t\n",

@@ -1,4 +1,4 @@
-"""Checks that every reader of numbers passes on damaged copies of an artefact."""
+"""Checks that every reader of numbers must pass on damaged copies of an artefact."""
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
@@ -14,16 +14,16 @@ Reader = Callable[[Path], Reading]
 
 
 def check_foreign(tmp_path: Path, read: Reader) -> None:
-    """Every foreign file is refused, with its name and what was expected."""
+    """Every foreign file is refused, with its name and the expected tool."""
     for path in foreign(tmp_path).values():
         with pytest.raises(ParseError, match=r"expected .*; "):
             read(path)
 
 
 def check_cuts(path: Path, data: bytes, read: Reader, columns: Sequence[str], has_end: bool = True) -> None:
-    """A cut file yields rows of the whole one or none, and a reason if any is missing.
+    """A truncated file gives rows of the whole one or none, and a reason if any is missing.
 
-    Without an end mark a cut at a line end cannot be seen.
+    Without an end mark, a cut at a line end is undetectable.
     """
     path.write_bytes(data)
     whole = _rows(read(path), columns)
@@ -39,7 +39,7 @@ def check_cuts(path: Path, data: bytes, read: Reader, columns: Sequence[str], ha
 
 
 def check_flips(path: Path, data: bytes, read: Reader, columns: Sequence[str], count: int = 60) -> None:
-    """One changed bit changes nothing in `columns`: rows are those of the whole file, or missing with a reason."""
+    """One changed bit changes nothing in `columns`: rows equal the whole file's, or are missing with a reason."""
     path.write_bytes(data)
     whole = _rows(read(path), columns)
     for place, changed in flips(data, count):
@@ -55,7 +55,7 @@ def check_flips(path: Path, data: bytes, read: Reader, columns: Sequence[str], c
 
 
 def _is_part(row: tuple[str, ...], of: tuple[str, ...]) -> bool:
-    """Tell whether a row is one of the whole file; NaN is a value that is missing."""
+    """Return whether a row belongs to the whole file; NaN marks a missing value."""
     return all(value in (other, "nan") for value, other in zip(row, of, strict=True))
 
 

@@ -57,7 +57,7 @@ def test_damaged_rows_are_left_out(tmp_path):
 def test_damage(tmp_path):
     check_foreign(tmp_path, read_dcgm_dmon)
     check_cuts(tmp_path / "x", TEXT.encode(), read_dcgm_dmon, ["device", "power_w", "energy_j"], has_end=False)
-    # Numbers have no redundancy, nor has a device that becomes another one.
+    # Neither numbers nor a changed device have any redundancy.
     check_flips(tmp_path / "x", TEXT.encode(), read_dcgm_dmon, ["device"])
 
 

@@ -1,4 +1,4 @@
-"""Kernels of an accelerator in a trace of TensorFlow's or JAX's profiler."""
+"""Accelerator kernels in a trace of TensorFlow's or JAX's profiler."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ PS_PER_S = 10**12
 
 
 def write_trace(path: Path, plane: str = "/device:GPU:0", line: str = "Stream #13(Compute)") -> Path:
-    """Write a trace in which a product ran twice, a copy once, and the profiler derived a line from them."""
+    """Write a trace with a product that ran twice, one copy, and a line derived from them by the profiler."""
     space = xspace_class()()
     device = space.planes.add(name=plane)
     for key, name in enumerate(("cutlass_gemm", "MemcpyH2D", "train_step"), 1):

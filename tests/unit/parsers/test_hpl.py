@@ -49,7 +49,7 @@ COLUMNS = ["variant", "order", "block", "time_s", "rate_flop_per_s"]
 
 
 def best_score(table, shortest_s=0.5):
-    """Return the best rate of the rows that passed [FLOP/s]; NaN if none did."""
+    """Return the best rate of the passed rows [FLOP/s]; NaN if none passed."""
     scores = table[(table["verdict"] == "passed") & (table["time_s"] >= shortest_s)]
     return scores["rate_flop_per_s"].max()
 

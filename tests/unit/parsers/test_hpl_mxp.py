@@ -1,4 +1,4 @@
-"""HPL-MxP: the rate to report and what it must agree with."""
+"""HPL-MxP: the reported rate and its consistency checks."""
 
 import pytest
 from unit.parsers.artefacts import sample

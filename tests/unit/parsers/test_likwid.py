@@ -92,7 +92,7 @@ def test_missing_tables_are_noticed(tmp_path):
 def test_damage(tmp_path):
     check_foreign(tmp_path, read_likwid)
     check_cuts(tmp_path / "x", TEXT.encode(), read_likwid, ["name", "place", "value"])
-    # Names have no redundancy, nor have values whose statistics lost their name.
+    # Neither names, nor values whose statistics lost their name, have any redundancy.
     check_flips(tmp_path / "x", TEXT.encode(), read_likwid, ["group"], count=150)
 
 

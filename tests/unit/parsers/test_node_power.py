@@ -62,5 +62,5 @@ def test_damage(tmp_path):
     data = sample("power/bmc_two_nodes_total_watts.csv").read_bytes()[:1500]
     data = data[: data.rindex(b"\n") + 1]
     check_cuts(tmp_path / "x", data, read_node_power, columns, has_end=False)
-    # Times between those of the neighbours have no redundancy; power has its total.
+    # Times between their neighbours have no redundancy; power has its total.
     check_flips(tmp_path / "x", data, read_node_power, ["device", "power_w"], count=100)

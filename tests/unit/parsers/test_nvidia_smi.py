@@ -1,4 +1,4 @@
-"""Queries of nvidia-smi: columns, units, several GPUs, missing values, damage."""
+"""nvidia-smi queries: columns, units, several GPUs, missing values, damage."""
 
 import math
 
@@ -95,7 +95,7 @@ def test_damage(tmp_path):
     check_cuts(tmp_path / "x", TEXT.encode(), read_nvidia_smi, columns, has_end=False)
     data = sample("power/nvidia_smi_query_gtx1650_11ms.csv").read_bytes()
     check_cuts(tmp_path / "x", data, read_nvidia_smi, columns, has_end=False)
-    # Power, and times between those of the neighbours, have no redundancy.
+    # Neither power nor times between their neighbours have any redundancy.
     check_flips(tmp_path / "x", data, read_nvidia_smi, ["device"], count=100)
 
 

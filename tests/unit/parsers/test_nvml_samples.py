@@ -43,5 +43,5 @@ def test_damaged_samples_are_left_out(tmp_path):
 def test_damage(tmp_path):
     check_foreign(tmp_path, read_nvml_samples)
     check_cuts(tmp_path / "x", TEXT.encode(), read_nvml_samples, ["time_s", "device", "power_w"], has_end=False)
-    # Power and times have no redundancy, nor has an index that becomes that of another device.
+    # Neither power and times, nor an index that changes to another device's, have any redundancy.
     check_flips(tmp_path / "x", TEXT.encode(), read_nvml_samples, ["device"], count=100)

@@ -1,4 +1,4 @@
-"""Power of several devices side by side: read where the header says what each column is, refused where it does not."""
+"""Power of several devices in parallel columns: read if the header defines each column, refused otherwise."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What all readers share: text and what a file looks like."""
+"""Shared by all readers: text decoding, and guessing a file's type."""
 
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign

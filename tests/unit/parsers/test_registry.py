@@ -1,4 +1,4 @@
-"""Artefacts whose tool is not named are told apart by what their readers accept."""
+"""Artefacts of an unknown tool: exactly the right reader accepts each."""
 
 import ast
 import dataclasses
@@ -217,7 +217,7 @@ def test_options_belong_to_the_readers_that_take_them(monkeypatch, tmp_path, cap
 
 
 def test_no_module_names_a_reader():
-    """What chooses among readers: the registry, identification, and the command line."""
+    """Modules that choose among readers: the registry, identification, and the command line."""
     library = TESTS.parent / "src/hpcai"
     own = {library.parent / f"{module.replace('.', '/')}.py" for module in MODULE_OF.values()}
     others = [path for path in (*(library / "parsers").rglob("*.py"), library / "__main__.py") if path not in own]

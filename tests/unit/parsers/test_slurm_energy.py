@@ -1,4 +1,4 @@
-"""Energy of jobs by sacct: the job's own line, marks of no value, plausibility."""
+"""Job energy from sacct: the job's own line, marks of no value, plausibility."""
 
 import math
 
@@ -105,6 +105,6 @@ def test_damage(tmp_path):
     check_cuts(tmp_path / "x", TEXT.encode(), read_slurm_energy, ["job", "energy_j"], has_end=False)
     data = sample("slurm/sacct_transcribed_gh200_4nodes.txt").read_bytes()
     check_cuts(tmp_path / "x", data, read_slurm_energy, ["job", "energy_j"], has_end=False)
-    # Job id and state, and an elapsed time shorter than start to end, have no redundancy. Without a name for the raw
-    # energy the rounded one is read.
+    # Job id, state, and an elapsed time shorter than start to end have no redundancy. Without a name for the raw
+    # energy, the rounded one is read.
     check_flips(tmp_path / "x", data.replace(b"|20.54M", b"|20543125"), read_slurm_energy, ["energy_j"], count=200)

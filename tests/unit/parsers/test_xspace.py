@@ -1,4 +1,4 @@
-"""The messages that are declared here are those of TensorFlow, field by field."""
+"""The declared messages match those of TensorFlow, field by field."""
 
 import pytest
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
@@ -7,7 +7,7 @@ from hpcai.parsers.xspace import MESSAGES, xspace_class
 
 
 def described(descriptor, name):
-    """Return the description of a message inside of another, found by its fields."""
+    """Return the description of a message nested in another, found by its fields."""
     waiting, seen = [descriptor], {}
     while waiting:
         one = waiting.pop()

@@ -1,4 +1,4 @@
-"""Made-up tables of MLPerf HPC rounds: as many results as wanted, of several rounds, machines and divisions."""
+"""Synthetic tables of MLPerf HPC rounds: any number of results from several rounds, machines and divisions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,15 +15,15 @@ from hpcai.mlperf_hpc.analysis.columns import (
 )
 
 BENCHMARKS = {"cosmoflow": (262144, 40.0, 10), "deepcam": (121266, 20.0, 5), "oc20": (460328, 25.0, 5)}
-"""Training samples, epochs, and runs by rule."""
+"""Training samples, epochs, and runs required by the rules."""
 
 
 def make_result(benchmark: str, number: int, origin: str, **changes: Any) -> dict[str, Any]:
-    """Return one result whose quantities fit together: more units, larger batch, more epochs, shorter time."""
+    """Return one result with consistent quantities: more units, larger batch, more epochs, shorter time."""
     samples, base_epochs, runs = BENCHMARKS[benchmark]
     units = 2 ** (4 + number % 9) * (3 if number % 4 == 3 else 1)
     epochs = base_epochs * (1 + 0.05 * number)
-    # Each round is faster than the one before, as rounds are: equal points would hide each other.
+    # As in reality, each round is faster than the previous one: equal points would hide each other.
     rate = 30.0 * units**0.95 * (1 + 0.3 * (number % 3) + 0.1 * sum(map(ord, origin)) % 1)
     train_s, evaluation_s = epochs * samples / rate, 0.1 * epochs * samples / rate
     staging_s = np.nan if number % 5 == 4 else 40.0 * (number % 3)
@@ -61,7 +61,7 @@ def make_results(count: int = 15, origins: Sequence[str] = ("v0.7",)) -> pd.Data
 
 
 def make_runs(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of some results: epochs scatter, the throughput hardly; the last run is not kept."""
+    """Return the runs of some results: epochs vary, throughput hardly does; the last run does not count."""
     random = np.random.default_rng(7)
     rows = []
     for result in results.to_dict("records"):

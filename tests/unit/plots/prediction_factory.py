@@ -1,4 +1,4 @@
-"""Made-up tables of predictions for tests: of the shape of the real ones, by a few closed formulas."""
+"""Synthetic tables of predictions for tests: shaped like real ones, from a few closed formulas."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 NETWORKS = {"vgg11": (18e9, 4e8), "vgg16": (37e9, 6e8), "resnet50": (150e9, 1e8), "densenet121": (105e9, 2.8e7)}
-"""FLOP of a sample and step, and bytes of its gradient, roughly."""
+"""Approximate FLOP per sample and step, and bytes of the gradient."""
 BASE = {"peak": 2e13, "memory": 1.5e12, "link": 2e11, "nodes": 100.0, "batch": 128.0}
 UNITS = {"peak": "FLOP/s", "memory": "B/s", "link": "bit/s", "nodes": "", "batch": "samples"}
 COST_MODELS = {"gemm": 1.0, "im2col": 1.1, "full": 1.3}
@@ -25,7 +25,7 @@ NO_ERROR_KNOWN = "one scale: no error is known"
 
 def make_sweeps(networks: tuple[str, ...] = tuple(NETWORKS), data: tuple[str, ...] = ("cifar10", "imagenet"),
                 cost_models: tuple[str, ...] = tuple(COST_MODELS)) -> pd.DataFrame:  # fmt: skip
-    """Return sweeps of every quantity by a factor of 16 about the baseline."""
+    """Return sweeps of every quantity over a factor of 16 around the baseline."""
     rows = [
         _sweep_row(network, name, cost_model, {**BASE, swept: BASE[swept] * 2.0**power}, swept)
         for network, name, swept, power, cost_model in itertools.product(
@@ -69,7 +69,7 @@ def make_accuracy(kernels: tuple[str, ...] = KERNELS) -> pd.DataFrame:
 
 
 def make_errors(accuracy: pd.DataFrame) -> pd.DataFrame:
-    """Return the errors of all test cases: normal on a logarithm, some of them far out."""
+    """Return the errors of all test cases: log-normal, with some outliers."""
     random = np.random.default_rng(7)
     parts = []
     for row in accuracy.to_dict("records"):
@@ -83,7 +83,7 @@ def make_errors(accuracy: pd.DataFrame) -> pd.DataFrame:
 
 
 def make_steps(overheads: tuple[str, ...] = ("none", "fitted on VGG11, batch 8")) -> pd.DataFrame:
-    """Return predicted and measured steps of three networks and two own runs, one of them without a prediction."""
+    """Return predicted and measured steps of three networks and two own runs, one without a prediction."""
     rows = []
     cases = [
         ("reference network", "VGG11", 0.9), ("reference network", "VGG16", 1.7), ("reference network", "CNN", 0.1),
@@ -117,13 +117,13 @@ def make_predictions(scales: pd.DataFrame, ranks: tuple[int, ...] = (1, 2, 4, 8,
     scales
         Table of scales.
     ranks
-        At which scales.
+        Scales of the predictions.
     interval
         Whether their error is known.
     epochs
-        Whether the epochs at the new batch are known, so that there is a time to train.
+        Whether the epochs at the new batch size are known, so that there is a time to train.
     named
-        What the names of links end with.
+        Suffix of link names.
     """
     rows = []
     for _, part in scales.groupby(["benchmark", "variant", "engine"], sort=True):

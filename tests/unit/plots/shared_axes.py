@@ -9,7 +9,7 @@ from unit.plots.test_figures import ticks_inside
 
 
 def visible_texts(figure: Figure) -> list[Text]:
-    """Return all texts that are drawn, of panels that are drawn."""
+    """Return all drawn texts of the drawn panels."""
     texts = [text for legend in figure.legends for text in [*legend.get_texts(), legend.get_title()]]
     for axes in figure.axes:
         if axes.get_visible():

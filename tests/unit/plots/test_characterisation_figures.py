@@ -1,4 +1,4 @@
-"""Figures and tables of profiled runs: marks are counted, texts must not overlap, nothing measured is said in words."""
+"""Figures and tables of profiled runs: marks are counted, texts must not overlap, missing data is stated as text."""
 
 from xml.etree import ElementTree
 
@@ -82,7 +82,7 @@ def test_rows_without_values_are_drawn_as_not_measured(topic: str) -> None:
 
 
 def widths(figure: Figure, panel: int = 0) -> dict[float, float]:
-    """Return the length of each stacked bar by its place."""
+    """Return the length of each stacked bar by position."""
     found: dict[float, float] = {}
     for bar in figure.axes[panel].patches:
         found[bar.get_y()] = found.get(bar.get_y(), 0.0) + bar.get_width()
@@ -152,7 +152,7 @@ def test_phases_are_grouped(phase: str, group: str | None) -> None:
 
 
 def test_overlap_that_was_not_measured_is_not_drawn_as_exposed() -> None:
-    figure = draw_figure("phases", make_tables(6))  # one run has four ranks, and no overlap
+    figure = draw_figure("phases", make_tables(6))  # one run has four ranks and no overlap
     lengths = np.array([bar.get_width() for bar in figure.axes[1].patches]).reshape(6, 4)
     exposed, hidden, unknown, rest = lengths.T
     assert (exposed > 0).tolist() == (hidden > 0).tolist() == [True, False, True, True, True, True]
@@ -177,7 +177,7 @@ def test_thousands_of_spans_are_drawn_as_blocks_with_their_busy_time() -> None:
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["computation: 10 ms", "negotiation: 7.9 ms", "fusion buffer: 1.4 ms", "transfer: 10 ms"]
     computation, negotiation = (collection.get_facecolor() for collection in figure.axes[0].collections[:2])
-    assert computation[0][3] < negotiation[0][3] == 1.0  # less than half of the time there is no kernel
+    assert computation[0][3] < negotiation[0][3] == 1.0  # a kernel runs for more than half of the time
 
 
 def test_lanes_have_one_order() -> None:
@@ -225,7 +225,7 @@ def test_io_marks_say_whether_the_cache_was_cold() -> None:
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert "page cache cold" in labels[0]
     assert "page cache warm" in labels[1]
-    assert len([line for line in figure.axes[0].lines if line.get_gid() == "ceiling"]) == 2  # of each place
+    assert len([line for line in figure.axes[0].lines if line.get_gid() == "ceiling"]) == 2  # one per storage location
 
 
 def test_io_with_one_definition_and_no_epoch_time() -> None:

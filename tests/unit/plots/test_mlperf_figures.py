@@ -1,4 +1,4 @@
-"""Figures of MLPerf HPC rounds: every result is a mark, texts do not overlap, and each says when there is nothing."""
+"""Figures of MLPerf HPC rounds: every result is a mark, texts do not overlap, and empty figures explain themselves."""
 
 import itertools
 import re
@@ -64,7 +64,7 @@ def test_texts_do_not_overlap(topic: str, count: int) -> None:
     figure = draw_figure(topic, make_tables(count, ("v0.7",)))
     boxes = [(text.get_text(), text.get_window_extent().padded(-1)) for text in texts_of(figure)]
     overlapping = [(a, b) for (a, one), (b, two) in itertools.combinations(boxes, 2) if one.overlaps(two)]
-    # Shares stand inside their own bars; a bar of another share is narrower than its number nowhere.
+    # Shares are inside their own bars, and no other bar is narrower than its number.
     assert overlapping == []
 
 
@@ -88,7 +88,7 @@ def test_nothing_is_said_in_words(topic: str) -> None:
     empty = {name: table.head(0) for name, table in make_tables(3, ("v0.7",)).items()}
     words = " ".join(" ".join(text.get_text() for text in texts_of(draw_figure(topic, empty))).split())
     assert (NONE if topic == "mlperf_weak" else "was given") in words
-    # Published results are not measured here, so nothing could have been.
+    # Published results are not measured here, so "nothing was measured" would be wrong.
     if topic in {"mlperf_weak", "mlperf_time_shares"}:
         assert "measured" not in words
 
@@ -277,7 +277,7 @@ NASTY = ("$a$b_{", "$\\frac$ x^2_", "_begins", "<script>&\"'", "a\x07b\tc", "\\$
 @pytest.mark.parametrize("topic", OWN)
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_names_are_shown_as_they_are(topic: str, name: str) -> None:
-    """Between two $ matplotlib reads a formula, and stops at one that is none."""
+    """Between two $ matplotlib reads a formula, and fails on an invalid one."""
     tables = make_tables(3, ("v1.0",))
     tables = {
         table: frame.assign(**{column: name for column in ("origin", "label", "benchmark") if column in frame})

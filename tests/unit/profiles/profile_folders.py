@@ -12,7 +12,7 @@ from hpcai.profiles.profile import Profile
 from hpcai.records.run import Artefact, Capture, file_sha256, write_json
 
 STEPS_S = (100.0, 100.5, 101.0, 101.5)
-"""Begin of each step on the monotonic clock; the wall clock is 1000 s ahead."""
+"""Start of each step on the monotonic clock; the wall clock is 1000 s ahead."""
 
 
 def make_profile(
@@ -20,7 +20,7 @@ def make_profile(
 ) -> Profile:
     """Write a captured profile with steps of half a second, and return it.
 
-    ``compute_capability`` is that of the capture, all other arguments are those of the plan.
+    ``compute_capability`` belongs to the capture, all other arguments to the plan.
     """
     capability = plan.pop("compute_capability", "")
     record = make_record(**{"kind": "profiled", "profile": profile, "max_steps": len(STEPS_S), **plan})

@@ -1,4 +1,4 @@
-"""Ceilings that cannot be: fewer FLOP/s on more cores, GEMM below convolutions, best repetitions that do not agree."""
+"""Impossible ceilings: fewer FLOP/s on more cores, GEMM below convolutions, best repetitions that disagree."""
 
 import math
 from typing import Any

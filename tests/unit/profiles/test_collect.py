@@ -1,4 +1,4 @@
-"""All views of a study together: joined, filled in, compared with the ceilings."""
+"""All views of a study together: joined, completed, compared with the ceilings."""
 
 import json
 
@@ -128,7 +128,7 @@ def test_ceilings_that_were_not_measured_have_a_reason(measured):
 def test_every_ceiling_has_a_status(measured):
     ceilings = collect_views({}, measured)["ceilings"].set_index("kind")
     assert ceilings.loc["allreduce", "status"] == "measured"
-    assert set(ceilings.loc["gemm", "status"]) == {"disturbed", "not measured"}  # one repetition agrees with nothing
+    assert set(ceilings.loc["gemm", "status"]) == {"disturbed", "not measured"}  # a single repetition confirms nothing
     assert (ceilings.loc[ceilings["status"] != "measured", "reason"].str.len() > 0).all()
 
 

@@ -1,4 +1,4 @@
-"""Which tool looks into a profiled run: found, missing with a reason, and put around the ranks."""
+"""The tool of a profiled run: found, missing with a reason, and wrapped around the ranks."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def plan(profile, ranks=2, **machine):
 
 @pytest.fixture
 def programs(tmp_path, monkeypatch):
-    """An empty PATH, and a way to put programs there that print a text."""
+    """An empty PATH, and a way to add programs that print a text."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
     def add(name, output="", status=0):
@@ -119,7 +119,7 @@ def test_darshan_watches_the_data_and_nothing_else(tmp_path):
     scratch = every_stage(tmp_path / "scratch+1")
     prepare_darshan(tmp_path, [tmp_path / "data", scratch, tmp_path / "with blank"])
     included = (tmp_path / "darshan.conf").read_text().splitlines()[-1]
-    pattern = included.split(" ")[1]  # Darshan takes a blank for the end of the pattern
+    pattern = included.split(" ")[1]  # Darshan ends the pattern at a blank
     for opened in ("data/x", "real/x", "scratch+1@n1/x", "scratch+1@n2/x", "with blank/x"):
         assert re.match(pattern, f"{tmp_path}/{opened}"), opened
     assert not re.match(pattern, f"{tmp_path}/other/x")

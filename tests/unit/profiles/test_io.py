@@ -1,4 +1,4 @@
-"""What Darshan saw, by the role of the data: staged, trained on in place, or read from the dataset itself."""
+"""Darshan's view of the data by role: staged, used for training in place, or read from the dataset itself."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ WORKER = {
 
 @pytest.fixture
 def views(tmp_path, monkeypatch):
-    """Return views of a run with a command's options; whoever reads below one of ``read`` is a worker."""
+    """Return views of a run with a command's options; every process that reads below one of ``read`` is a worker."""
 
     def make(options, read, **plan):
         def logs(paths, root):
@@ -48,7 +48,7 @@ OPTIONS = ["--manifest", "/data/manifest.json", "--pack", "/data/packed/packed.j
 
 
 def test_staged_data_are_read_twice(views):
-    io = views(OPTIONS, {"/data/packed", "/scratch/a1@*"})  # whichever node staged
+    io = views(OPTIONS, {"/data/packed", "/scratch/a1@*"})  # whichever node staged it
     assert io["page_cache"].to_dict() == {"staging": "cold", "training input": "warm"}
     assert io.loc["staging", "dataset_epochs"] == 1000 / 100
     assert io.loc["training input", "dataset_epochs"] == 1000 / 500

@@ -1,4 +1,4 @@
-"""Kernels of a profiled run: TensorFlow's operations within the steps, and the exchange beside them."""
+"""Kernels of a profiled run: TensorFlow's operations within the steps, and the concurrent exchange."""
 
 import pandas as pd
 import pytest
@@ -17,7 +17,7 @@ PROFILED = len(STEPS_S) - WARM_STEPS
 
 
 def operations(*rows):
-    """Return operations (type, begin in the first step, duration) of all four steps on the wall clock."""
+    """Return operations (type, start in the first step, duration) of all four steps on the wall clock."""
     made = [
         {"name": name, "operation": f"{name}/{step}", "kind": "kernel", "device": "/host:CPU", "stream": 1,
          "start_s": START_S + step * 0.5 + begin_s, "duration_s": duration_s, "self_s": duration_s}
@@ -45,7 +45,7 @@ def test_shares_are_those_of_all_kernel_time(profiled):
     table = operations(("Conv3D", 0.0, 0.030), ("MatMul", 0.03, 0.010), ("Relu", 0.04, 0.010))
     kernels = profiled(table)["kernels"].set_index("category")
     assert kernels["share_ratio"].sum() == pytest.approx(1.0)
-    # In each step one batch travels for 10 ms; both views leave the warm steps out.
+    # In each step one batch travels for 10 ms; both views exclude the warm-up steps.
     assert kernels.loc["convolution", "share_ratio"] == pytest.approx(30 / 60)
     assert kernels.loc["allreduce", "total_s"] == pytest.approx(0.010 * PROFILED)
     assert "allreduce" not in set(profiled(table, ranks=1)["kernels"]["category"])
@@ -62,7 +62,7 @@ def test_what_began_outside_the_steps_does_not_count(profiled):
 
 
 def test_overlap_is_the_transfer_time_that_computing_hides(profiled):
-    # Transfers run from 141 to 151 ms of each step; computing covers the first half of that.
+    # Transfers run from 141 to 151 ms of each step; computation covers the first half of that.
     views = profiled(operations(("Conv3D", 0.100, 0.046), ("TFRecordDatasetV2", 0.150, 0.2)))
     assert views["overlap"]["overlap_ratio"].to_list() == pytest.approx([0.5])
     lanes = views["lanes"]

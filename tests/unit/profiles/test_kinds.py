@@ -1,4 +1,4 @@
-"""Kinds of profiles are found by looking; no code outside of a kind's module decides by its name."""
+"""Kinds of profiles are discovered; no code outside a kind's module depends on its name."""
 
 import ast
 from dataclasses import fields
@@ -27,7 +27,7 @@ print(*VIEWS["node_time"])
 KNOWN = ("timeline", "kernels", "counters", "io", "power")
 """In the order of tables."""
 TABLES = ("catalogue", "compare", "metrics", "plots", "predict", "report")
-"""Packages that read tables, which have the names of kinds."""
+"""Packages that read tables, which share names with kinds."""
 OF_TABLES = {
     "profiles/characterisation_table.py": "joins tables of several kinds",
     "profiles/collect.py": "joins tables of several kinds",
@@ -41,7 +41,7 @@ OF_TABLES = {
     "parsers/nsight/compute.py": "a count of what was read",
     "parsers/nsight/systems_reports.py": "reports of Nsight Systems",
 }
-"""Files in which the word is none of a kind."""
+"""Files in which the word does not mean a kind."""
 
 
 def test_the_kinds_are_found_in_the_order_of_tables() -> None:
@@ -95,7 +95,7 @@ def texts(tree: ast.AST) -> set[str]:
 
 
 def test_no_module_names_a_kind() -> None:
-    """Tables and kinds share names, so packages that only read tables are left out."""
+    """Tables and kinds share names, so packages that only read tables are excluded."""
     files = [*LIBRARY.rglob("*.py"), *(ROOT / "workflow/scripts").glob("*.py")]
     own = {LIBRARY / f"profiles/{name}.py" for name in KNOWN}
     tables = {LIBRARY / name for name in TABLES}

@@ -1,4 +1,4 @@
-"""Power of a profiled run: over the training steps alone, by each meter."""
+"""Power of a profiled run: over the training steps only, by each meter."""
 
 import pytest
 from unit.profiles.profile_folders import make_profile

@@ -1,4 +1,4 @@
-"""Meters of power and energy: what is sampled, and what is said where there are none."""
+"""Power and energy meters: what is sampled, and the reasons for missing ones."""
 
 import csv
 import time

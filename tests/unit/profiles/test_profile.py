@@ -1,4 +1,4 @@
-"""A captured profile: its point, its steps, and raw files that nobody changed."""
+"""A captured profile: its configuration, its steps, and unchanged raw files."""
 
 import pytest
 from unit.profiles.profile_folders import STEPS_S, make_profile
@@ -37,7 +37,7 @@ def test_evaluations_between_epochs_are_no_training(tmp_path):
     rows = "1,1,10.0,0.5,1\n1,2,10.5,0.5,1\n1,3,11.0,0.5,1\n2,1,20.0,0.5,1\n2,2,20.5,0.5,1\n"
     (tmp_path / "p/raw/steps.csv").write_text("epoch,step,start_s,step_time_s,train_loss\n" + rows)
     assert profile.training_windows_s() == [(10.0, 11.5), (20.0, 21.0)]
-    # A profiler's window opens behind the warm steps and closes before the first evaluation.
+    # A profiler's window opens after the warm-up steps and closes before the first evaluation.
     assert profile.profiled_steps()["start_s"].to_list() == [1011.0]
 
 

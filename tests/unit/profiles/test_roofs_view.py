@@ -1,4 +1,4 @@
-"""Rates of runs under the roofs that hold them."""
+"""Rates of runs under the roofs that bound them."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ LATENCY_S, BYTES_PER_S = 1e-4, 1e9
 
 
 def find(**rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return the inconsistencies of a study that has these rows of views."""
+    """Return the inconsistencies of a study with these view rows."""
     views = {name: as_view(name, rows.get(name, [])) for name in VIEWS}
     return inconsistencies_view(views, SCALES, make_machine())
 
@@ -54,7 +54,7 @@ def test_staged_input_is_held_by_local_storage():
     assert find(io=[staging, read("training input", 1e9)], ceilings=FAST_LOCAL).empty
     found = find(io=[staging, read("training input", 4e9)], ceilings=FAST_LOCAL)
     assert "node-local" in found["sentence"][0]
-    # Another run's staging says nothing about this one.
+    # Another run's staging does not concern this one.
     assert len(find(io=[staging, read("training input", 1e9, ranks=4)], ceilings=FAST_LOCAL)) == 1
 
 
@@ -70,7 +70,7 @@ def test_storage_that_was_not_measured_is_no_roof():
 
 
 def link(what: str = "transfer", scope: str = "node", ranks: int = 2, engine: str = "horovod") -> list[dict[str, Any]]:
-    """Return an allreduce whose fastest repetition follows latency and bandwidth, the median twice as slow."""
+    """Return an allreduce whose fastest repetition follows latency and bandwidth; the median takes twice as long."""
     rows = []
     for size in (4.0**power for power in range(1, 14)):
         best_s = LATENCY_S + size / BYTES_PER_S
@@ -100,7 +100,7 @@ def reaches(size: float) -> float:
 
 def test_an_exchange_is_held_by_the_link_at_its_own_size():
     size = 4.0**6
-    above = exchange(1.2 * reaches(size))  # far below what large messages reach
+    above = exchange(1.2 * reaches(size))  # far below the rate of large messages
     (row,) = find(communication=[above], links=link()).to_dict("records")
     assert row["what"] == "allreduce of cosmoflow_tiny, fp32, n1x2"
     assert row["ratio"] == pytest.approx(1.2)

@@ -1,4 +1,4 @@
-"""Views of a timeline: on the clock of the steps, and of what happened in them alone."""
+"""Timeline views: on the clock of the steps, and covering only the steps."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from hpcai.profiles import timeline as timeline_views_module
 from hpcai.profiles.reading import read_profiles
 from hpcai.profiles.timeline import timeline_views, traffic_of
 
-# Steps begin at 1100 s since the epoch: the timeline's first step must lie there.
+# Steps begin at 1100 s since the epoch, so the timeline's first step must be there.
 START_S = 1000 + STEPS_S[0] - 0.25
 
 
@@ -39,7 +39,7 @@ def test_one_row_says_how_gradients_travelled(profile):
 
 
 def test_what_lies_outside_the_steps_does_not_count(tmp_path):
-    text = timeline_text(START_S - 1.0)  # two of four steps lie before the first training step
+    text = timeline_text(START_S - 1.0)  # two of four steps precede the first training step
     profile = make_profile(tmp_path / "p", "timeline", {"timeline.json": text}, ranks_per_node=2)
     assert timeline_views(profile)["communication"]["batches"].to_list() == [2]
     traffic = traffic_of(profile, profile.steps())
@@ -67,8 +67,8 @@ def test_pieces_say_what_the_whole_says(tmp_path, monkeypatch):
         pd.testing.assert_frame_equal(view, whole[name])
     read, kept = (np.array(counts) for counts in zip(*most, strict=True))
     assert len(read) > 20
-    assert read.max() < 0.1 * read.sum()  # no piece is the whole
-    assert kept.sum() == 4 * 2 * 5  # and only the steps are kept
+    assert read.max() < 0.1 * read.sum()  # no piece is the whole file
+    assert kept.sum() == 4 * 2 * 5  # only the steps are kept
 
 
 def test_a_negotiation_that_began_before_the_first_step_counts(tmp_path):

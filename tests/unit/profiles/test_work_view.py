@@ -1,4 +1,4 @@
-"""The view of work: rates of timed runs, and memory traffic for the batch and precision that it was modelled for."""
+"""The work view: rates of timed runs, and memory traffic only for the batch and precision that it was modelled for."""
 
 from pathlib import Path
 from typing import Any

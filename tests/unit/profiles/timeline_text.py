@@ -1,4 +1,4 @@
-"""The text of a small Horovod timeline, in the layout of Horovod's timeline.cc."""
+"""Text of a small Horovod timeline, in the layout of Horovod's timeline.cc."""
 
 import json
 
@@ -6,14 +6,14 @@ STEP_US, TENSORS, FLOATS = 500_000, 2, 256
 
 
 def timeline_text(start_s: float, steps: int = 4, ranks: int = 2) -> str:
-    """Return a timeline: in each step of half a second two tensors travel as one fused batch of 2 KiB.
+    """Return a timeline: each half-second step transfers two tensors as one fused batch of 2 KiB.
 
-    Each is negotiated for 40 ms (rank 1 is last), copied in 1 ms, transferred 10 ms, and copied out 1 ms.
+    Each tensor is negotiated for 40 ms (rank 1 is last), copied in 1 ms, transferred in 10 ms, and copied out in 1 ms.
 
     Parameters
     ----------
     start_s
-        When the timeline began, in seconds since the epoch; steps begin 0.25 s later.
+        Start of the timeline, in seconds since the epoch; steps begin 0.25 s later.
     """
     events = [
         {"name": "process_name", "ph": "M", "pid": 0, "args": {"start_time_since_epoch_in_micros": int(start_s * 1e6)}}

@@ -1,4 +1,4 @@
-"""The record: what it refuses to say, and how it complains."""
+"""The record: refused values, and its messages."""
 
 import json
 import os

@@ -71,7 +71,7 @@ def make_campaign() -> list[RunRecord]:
 def write_results(folder: Path, records: list[RunRecord], *, title: str = "A study", full: bool = True) -> Path:
     """Write the results folder of some runs as the workflow lays it out, and return its path.
 
-    ``full`` adds what issue 5 made of them: scores, rooflines, scaling, ranking, figures and report documents.
+    ``full`` adds scores, rooflines, scaling, ranking, figures and report documents.
     """
     results = folder / "results"
     paths = write_records(records, results / "runs")

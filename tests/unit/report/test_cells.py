@@ -1,4 +1,4 @@
-"""Cells: what a reader sees of a number, a missing value, a path and a long text."""
+"""Cells: the display of a number, a missing value, a path and a long text."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Definitions of the page: every column that it shows has one, and every one is shown."""
+"""Definitions on the page: every shown column has one, and every definition belongs to a shown column."""
 
 import pytest
 

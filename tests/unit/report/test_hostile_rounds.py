@@ -1,4 +1,4 @@
-"""Names that others chose reach the page as text: no markup, no formula, no program."""
+"""Names from foreign sources reach the page as text only, never as markup, formula or program."""
 
 from html import unescape
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The report document: what section 6.3.3 asks for is there or said to be missing; the folder is whole, repeatable."""
+"""The report document has all parts of section 6.3.3 or marks them missing; its folder is complete and repeatable."""
 
 import hashlib
 import json
@@ -91,7 +91,7 @@ def publish(records: list[RunRecord], runs: Path, logs: dict[str, bytes] | None 
 
 
 def make_run(outcome: str = "converged", repetition: int = 1, ranks: int = 2, **plan: object) -> RunRecord:
-    """Return a run of image classification with everything that a record can know."""
+    """Return a run of image classification with all fields of a record set."""
     provenance = make_provenance(command=COMMAND, machine_facts=FACTS, software=SOFTWARE)
     settings = {
         "benchmark": make_image_benchmark(BENCHMARK),

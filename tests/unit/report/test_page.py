@@ -1,4 +1,4 @@
-"""The page as text: what it tells and escapes, that it needs nothing else, and that equal folders give equal bytes."""
+"""The page as text: content and escapes, no other files needed, and equal bytes from equal folders."""
 
 import base64
 import hashlib
@@ -85,14 +85,14 @@ def make_page(folder: Path, records: list[RunRecord], **options: Any) -> str:
 
 
 def read_words(page: str) -> str:
-    """Return what a reader sees, without markup."""
+    """Return the visible text, without markup."""
     body = page[page.index("<main") :]
     body = re.sub(r"<script.*?</script>", " ", body, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 
 def read_summary(results: Path) -> str:
-    """Return what the first section of a written page says."""
+    """Return the text of the first section of a written page."""
     page = (results / "report.html").read_text()
     return read_words(page[: page.index('id="scores"')])
 
@@ -278,6 +278,22 @@ def test_full_page_has_every_section_and_key_figures_first(full_page: str) -> No
     )
 
 
+def test_a_study_shows_its_own_figures_before_all_else(full: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(full, results)
+    wanted = ["variant_effects", "quality", "unknown"]
+    study = json.loads((results / "study.json").read_text())
+    (results / "study.json").write_text(json.dumps({**study, "show_first": wanted}))
+    write_report(results, SOURCES, results / "report.html")
+    page = (results / "report.html").read_text()
+    reader = read_page(page)
+    assert reader.wrong == []
+    figures = [name for name in reader.ids if name.startswith("figure-")]
+    assert figures[:2] == ["figure-variant-effects", "figure-quality"]
+    assert len(figures) == len(set(figures))
+    assert page.index('id="figure-quality"') < page.index('id="answer"')
+
+
 def test_answer_joins_scales_and_scores(full: Path, full_page: str) -> None:
     answer = full_page[full_page.index('id="answer"') :]
     words = read_words("<main>" + answer[: answer.index("</table>")])
@@ -344,7 +360,7 @@ def test_columns_of_the_page_are_those_of_the_tables(full: Path) -> None:
 
 def test_every_table_of_the_page_links_its_raw_files() -> None:
     without = {"inconsistencies", "scaling", "verdicts", "scales", "advice", "declared_checks", "declared_breakdowns"}
-    # Rows that stand for all logs of a round, or for rows of mlperf_results, which name them.
+    # Rows that cover all logs of a round, or rows of mlperf_results, which name the logs.
     without |= {"mlperf_runs", "mlperf_efficiencies", "mlperf_principal", "mlperf_prediction_errors"}
     sources = {"source", "raw", RAW, "record_path"}
     for section in SECTIONS:

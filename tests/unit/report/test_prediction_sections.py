@@ -45,7 +45,7 @@ def test_sections_differ_and_follow_one_chapter() -> None:
     anchors = [section.anchor for section in PREDICTION_SECTIONS]
     assert len(set(anchors)) == len(anchors)
     assert all(section.question.endswith(".") for section in PREDICTION_SECTIONS)
-    # Only these need what the stage `predict` measures: the published models are always evaluated.
+    # Only these need measurements of the stage `predict`; the published models are always evaluated.
     absent = {section.anchor: (section.absent, section.unmade) for section in PREDICTION_SECTIONS if section.absent}
     assert set(absent) == {"predictions", "step-blocks", "kernel-regressors", "hpl-validation"}
     for words, unmade in absent.values():

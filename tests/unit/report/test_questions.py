@@ -1,4 +1,4 @@
-"""The questions of a reader with five minutes: which are answered by what was measured, and that none is made up."""
+"""The questions at the top of the page: which of them the measurements answer, and that no answer is made up."""
 
 import dataclasses
 import re
@@ -23,7 +23,7 @@ ASKED = (
     "not measured",
     "next",
 )
-"""A word of each of the ten questions that somebody who buys a machine asks."""
+"""A word of each of the ten questions about buying a machine."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The sections on MLPerf HPC rounds: rows that stand for many files, and the page of its own."""
+"""The sections on MLPerf HPC rounds: rows that cover many files, and the separate page."""
 
 from pathlib import Path
 

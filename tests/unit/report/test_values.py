@@ -1,4 +1,4 @@
-"""Cells of a table: numbers, yes or no, and nothing are told apart."""
+"""Cells of a table: numbers, yes or no, and empty values are distinguished."""
 
 import math
 

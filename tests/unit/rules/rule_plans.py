@@ -57,7 +57,7 @@ def official_plan(workload: str, **changes: Any) -> RunPlan:
 
 
 def official_facts(workload: str) -> RunFacts:
-    """Return what a run that keeps all rules shows."""
+    """Return the facts of a run that keeps all rules."""
     return RunFacts(
         data_source="downloaded",
         page_cache="dropped",
@@ -84,7 +84,7 @@ def _replaced(model: Any, keys: list[str], value: object) -> Any:
 
 
 def forbidden_values(required: Requirement) -> list[object]:
-    """Return values just outside of what is required; none where all is free."""
+    """Return values just outside the requirement; none where any value is allowed."""
     if required.free:
         return []
     if required.each is not None:

@@ -24,7 +24,7 @@ DECLARED = {
     "closed": set(),
     "open": set(),
 }
-"""What this library declares not to keep: what nobody outside the committee can know."""
+"""Rules that this library declares not to check, because only the committee has the facts."""
 CASES = [
     (workload, rule, path, value)
     for suite in SUITES

@@ -1,4 +1,4 @@
-"""What `hpcai rules` prints."""
+"""Output of `hpcai rules`."""
 
 import sys
 from pathlib import Path

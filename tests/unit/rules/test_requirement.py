@@ -1,4 +1,4 @@
-"""Requirements: what they allow, and their words."""
+"""Requirements: the values that they allow, and their wording."""
 
 import math
 

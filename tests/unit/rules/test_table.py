@@ -1,4 +1,4 @@
-"""The tables: complete, consistent, and about settings that exist."""
+"""The tables are complete, consistent, and refer to existing settings."""
 
 from pathlib import Path
 from types import UnionType

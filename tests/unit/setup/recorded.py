@@ -1,4 +1,4 @@
-"""Answers of sites from tests/data/sites."""
+"""Recorded answers of sites, from tests/data/sites."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ NAMES = sorted(path.name for path in SITES.iterdir() if path.is_dir())
 
 
 def answers_of(site, **changes):
-    """What a site answers; a question without a file gets none, and a change of None takes one away."""
+    """Return a site's answers; a question without a file has none, and a change of None removes one."""
     files = {path.stem: path.read_text().strip() for path in (SITES / site).glob("*.txt")}
     texts = {name: text for name, text in (files | changes).items() if text is not None}
     commands = {name: " ".join(command) for name, command in questions(Path("/study")).items()}

@@ -1,4 +1,4 @@
-"""What the programs of a host print."""
+"""Parsing the output of host programs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is written for whole sites: every value with its command, a marked gap where there is none, all of it valid."""
+"""Studies written for whole sites: every value has its command or a marked gap, and everything is valid."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ LOGIN: dict[str, str] = {}
 
 
 class Written:
-    """The files that are written for a site."""
+    """The files written for a site."""
 
     def __init__(self, folder, site, partition="", account="", environment=LOGIN, **changes):
         self.site = site_of(answers_of(site, **changes), partition, account, environment)
@@ -74,9 +74,9 @@ def test_a_site_without_accounting(tmp_path):
     assert "set-resources" not in written.profile
     assert written.campaign.study.limits.run_s == 900
     assert "openmpi/4.1.1" in written.machine_file.read_text()
-    # The login node's processor is not the nodes'.
+    # The login node's processor differs from the nodes'.
     assert machine.device.model == ""
-    # The node of another shape is down: the constraint is not needed for it, but nothing else tells them apart.
+    # The node of another shape is down: the constraint is not needed now, but nothing else distinguishes the nodes.
     assert {"model", "nodes"} <= written.gaps
 
 
@@ -86,13 +86,13 @@ def test_accounts_partitions_and_limits_of_a_university(tmp_path):
     assert (written.machine.nodes, written.machine.cores_per_node) == (16, 48)
     assert "MaxNodes=16" in written.source("nodes")
     assert written.resources["constraint"] == "cascadelake"
-    # The account for one partition alone and the one for all may use it; sacctmgr names the default.
+    # Both the account for one partition and the one for all may use it; sacctmgr names the default.
     assert written.resources["slurm_account"] == "proj_ai"
     assert "teaching" in written.source("slurm_account")
     assert "proj_gpu" not in written.source("slurm_account")
     assert written.machine.storage.node_local.startswith("${TMPDIR}")
     assert "node_local" in written.gaps
-    # One port of the login node says nothing of the nodes' network.
+    # The login node's only port does not describe the nodes' network.
     assert written.machine.links.network is None
     assert "links.network" in written.gaps
 
@@ -102,7 +102,7 @@ def test_accounts_partitions_and_limits_of_a_university(tmp_path):
     [("node=6", 6), ("cpu=512,mem=2T", 5), ("cpu=40", 1), ("node=20", 16), ("gres/gpu=2", 16), ("", 16)],
 )
 def test_what_one_job_may_have_bounds_its_nodes(tmp_path, tres, nodes):
-    """A node has 48 cores, 96 CPUs by Slurm's count; the partition allows 16 nodes."""
+    """A node has 48 cores, which Slurm counts as 96 CPUs; the partition allows 16 nodes."""
     for change in ({"qos": f"part_general||{tres}"}, {"associations": f"proj_ai||normal|normal|||{tres}"}):
         written = Written(tmp_path / "study", "university_23_02", **change)
         assert written.machine.nodes == nodes
@@ -129,7 +129,7 @@ def test_accelerators_and_what_a_node_keeps_for_itself(tmp_path):
     assert machine.device.model == "a100"
     assert {"model", "memory_bytes", "software.container"} <= written.gaps
     assert written.resources["constraint"] in {"a100", "hdr", "milan"}
-    # Kept back is taken off where no limit is lower.
+    # Reserved resources are subtracted unless a limit is lower.
     unlimited = answers_of("university_23_02")["partitions"].text.replace(
         "MaxMemPerNode=500000", "MaxMemPerNode=UNLIMITED"
     )
@@ -143,16 +143,16 @@ def test_inside_an_allocation_the_node_itself_is_asked(tmp_path):
     assert (machine.name, machine.nodes, machine.accelerators_per_node) == ("aicluster_h100", 16, 8)
     assert machine.device.model == "NVIDIA H100 80GB HBM3"
     assert machine.device.memory_bytes == 81559 * 2**20
-    # As many CPUs as the partition gives a job; whether it takes whole nodes then is open.
+    # As many CPUs as the partition gives a job; it remains open whether it then allocates whole nodes.
     assert machine.cores_per_node == 124
     assert machine.memory_bytes == 12000 * 128 * 2**20
     assert "cores_per_node" in written.gaps
     assert machine.storage.node_local == "/local/hpcai-scratch-${UID}"
     assert machine.links.network.bandwidth_bytes_per_s == 400e9 / 8
     assert "mlx5_0/1" in machine.links.network.source
-    # Slurm forgets jobs too soon for squeue, and has accounting.
+    # Slurm forgets jobs too soon for squeue, but has accounting.
     assert written.profile["slurm-status-command"] == "sacct"
-    # Two QOS may use the partition, the default may not.
+    # Two QOS may use the partition, but not the default one.
     assert "qos" not in written.resources
     assert "qos" in written.gaps
 
@@ -247,7 +247,7 @@ def test_gaps_are_found_with_their_lines(tmp_path):
 
 
 def test_without_looking_around_a_study_for_every_machine_is_written(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")  # nothing is asked
+    monkeypatch.setenv("PATH", "/nowhere")  # no command is available
     said = init(tmp_path / "new/study")
     campaign = load_study_file(tmp_path / "new/study/config/study.yaml")
     assert (campaign.machine.name, campaign.machine.cores_per_node) == ("two_cores", 2)
@@ -276,7 +276,7 @@ def test_a_partition_is_nothing_without_slurm(tmp_path):
 
 
 def test_the_command_looks_around_here(tmp_path):
-    """Whatever this host is: what is written for it is valid."""
+    """Whatever this host is, the files written for it are valid."""
     command = ["hpcai", "init", tmp_path / "study", "--here"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "expected at least" not in done.stderr:

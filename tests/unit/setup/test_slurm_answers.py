@@ -1,4 +1,4 @@
-"""What Slurm's commands print, of several versions."""
+"""Parsing the output of Slurm's commands, in several versions."""
 
 import pytest
 

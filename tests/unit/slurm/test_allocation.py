@@ -1,4 +1,4 @@
-"""What a job of Slurm is told about itself."""
+"""Facts that a job of Slurm gets about itself."""
 
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs

@@ -1,4 +1,4 @@
-"""What Slurm says about a job; it may be silent, slow, or say something else."""
+"""Slurm's answers about a job, which may be missing, slow or unexpected."""
 
 import pytest
 
@@ -15,7 +15,7 @@ LINE = (
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """Programs of Slurm that say what a test wants."""
+    """Fake programs of Slurm with answers given by a test."""
 
     def install(name, script):
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")

@@ -1,4 +1,4 @@
-"""A few steps of one rank with an engine; a program with JAX, because Keras takes its backend when it is imported."""
+"""A few steps of one rank with an engine; for JAX in a separate process, because Keras chooses its backend at import."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def plan_for(engine: str) -> RunPlan:
 
 
 def take_steps(engine: str) -> dict[str, Any]:
-    """Return losses, rows of an evaluation and digests; the rank has been joined."""
+    """Return losses, evaluation rows and digests; `collective` must have been started."""
     random = np.random.default_rng(2)
     steps = steps_of(engine).Engine(CosmoFlow(plan_for(engine)), SEEDS)
     fresh = steps.digest()

@@ -1,4 +1,4 @@
-"""One accelerator for each rank, in the layouts that sites have."""
+"""One accelerator per rank, in the layouts found at sites."""
 
 import pytest
 import tensorflow as tf
@@ -18,7 +18,7 @@ PARTS = ("MIG-1", "MIG-2")
 
 
 def layout(monkeypatch, *ranks: tuple[str, tuple[Accelerator, ...], int]) -> list[OwnAccelerator]:
-    """Return what ranks of one node find: CUDA_VISIBLE_DEVICES, what the driver lists, what TensorFlow sees."""
+    """Return what the ranks of one node find: CUDA_VISIBLE_DEVICES, the driver's list, TensorFlow's devices."""
     found = []
     for number, (visible, listed, seen) in enumerate(ranks):
         monkeypatch.setattr(accelerators, "find_accelerators", lambda listed=listed: listed)

@@ -12,8 +12,8 @@ from hpcai.training.affinity import accelerator_of, own_cores
         ({0, 1}, 0, 1, (0,)),
         ({0, 1}, 1, 1, (1,)),
         ({3, 5, 7, 9}, 1, 2, (7, 9)),
-        ({4}, 1, 1, (4,)),  # the launcher has bound it already
-        ({0, 1}, 0, 4, (0, 1)),  # fewer than planned: the report tells how many
+        ({4}, 1, 1, (4,)),  # already bound by the launcher
+        ({0, 1}, 0, 4, (0, 1)),  # fewer than planned: the report states the number
     ],
 )
 def test_own_cores(allowed: set[int], local_rank: int, cores_per_rank: int, expected: tuple[int, ...]) -> None:

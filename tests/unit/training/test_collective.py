@@ -1,6 +1,8 @@
-"""Numbers that travel in half precision to the last bit."""
+"""Bit-exact transfer of numbers in half precision."""
 
 import itertools
+import os
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,16 +10,18 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit.training.training_plans import make_plan
 
+from hpcai.training import collective
 from hpcai.training.collective import in_own_slot, mean_of_slots, split_backwards
 
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False)
 FLUSHED = float(np.finfo(np.float32).tiny)
-"""TensorFlow rounds what is smaller to 0."""
+"""Smallest number; TensorFlow rounds smaller ones to 0."""
 
 
 def exchanged(ranks: np.ndarray) -> Any:
-    """Return the mean over ranks (n, k), of which each gives its slots to a sum in half precision."""
+    """Return the mean over ranks (n, k), which all add their slots to a half-precision sum."""
     parts = [in_own_slot(tf.constant(own), rank, len(ranks)) for rank, own in enumerate(ranks)]
     assert {part.dtype for part in parts} == {tf.float16}
     return mean_of_slots(tf.add_n(parts)).numpy()
@@ -73,3 +77,32 @@ def test_as_many_messages_as_asked_for_and_none_empty(sizes, groups):
     assert sorted(place for part in parts for place in part) == list(range(len(sizes)))
     for earlier, later in itertools.pairwise(parts):
         assert min(earlier) > max(later)
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        ("default", {}),
+        ("ring", {"NCCL_ALGO": "Ring"}),
+        ("tree", {"NCCL_ALGO": "Tree"}),
+        ("hierarchical", {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"}),
+    ],
+)
+def test_the_topology_is_told_before_the_ranks_meet(
+    monkeypatch: pytest.MonkeyPatch, topology: str, expected: dict[str, str]
+) -> None:
+    names = ("NCCL_ALGO", "HOROVOD_HIERARCHICAL_ALLREDUCE")
+    for name in names:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    seen = []
+
+    class Engine:
+        def start(self, point: Any) -> str:
+            seen.append({name: os.environ[name] for name in names if name in os.environ})
+            return "ranks"
+
+    monkeypatch.setattr(collective, "import_module", lambda _: SimpleNamespace(COLLECTIVES=Engine))
+    monkeypatch.setattr(collective, "_joined", [])
+    assert collective.start(make_plan(point={"allreduce_topology": topology}).point) == "ranks"
+    assert seen == [expected]

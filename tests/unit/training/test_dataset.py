@@ -1,4 +1,4 @@
-"""What the nodes of a run see of a dataset that is split among them."""
+"""The nodes' view of a dataset that is split among them."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def split_plan(ranks: int = NODES) -> RunPlan:
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> list[Dataset]:
-    """Both nodes' view, one rank each, of a staged dataset."""
+    """Both nodes' view of a staged dataset, one rank each."""
     folder, plan = tmp_path_factory.mktemp("nodes"), split_plan()
     benchmark = plan.benchmark
     module = data_module(benchmark.workload, benchmark.data)
@@ -52,10 +52,10 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> list[Dataset]:
 
 
 def pixels(nodes: list[Dataset], split: Split) -> list[list[float]]:
-    """A number that tells each image from the others, for every sample that a node sees in one epoch."""
+    """Return a number that identifies each image, for every sample that a node sees in one epoch."""
     plan = split_plan()
     workload = workload_of(plan)
-    # As in evaluation, so that a sample looks the same whenever it is seen.
+    # As in evaluation, so that a sample looks the same each time.
     reading = Reading(lambda record, _: workload.parse(record, None), workload.collate, plan.micro_batch, 1)
     schedule = Schedule(1, 1, plan.epoch_steps * plan.local_batch)
     seen = []
@@ -76,7 +76,7 @@ def test_every_validation_sample_is_evaluated_once(nodes: list[Dataset]) -> None
 
 
 def test_nodes_that_hold_unequally_many_samples_take_equally_many_steps(nodes: list[Dataset]) -> None:
-    """A node with more samples leaves some out, one with fewer repeats some; no node sees another's."""
+    """A node with more samples skips some, one with fewer repeats some; no node sees another's."""
     assert [len(node.samples("train")) for node in nodes] == [20, 10]
     seen = pixels(nodes, "train")
     assert [len(numbers) for numbers in seen] == [12, 12]

@@ -18,7 +18,7 @@ SEEDS = Streams(weights=1, order=2, dropout=3)
 
 
 class Line(Workload[Any]):
-    """A dense layer behind a batch normalisation: the smallest model with all that the engine handles."""
+    """A dense layer after batch normalisation: the smallest model with everything that the engine handles."""
 
     mlperf_name: ClassVar[str] = "line"
     quality_metric: ClassVar[str] = "error"
@@ -66,7 +66,7 @@ class Line(Workload[Any]):
 
 
 class Weighted(Line):
-    """Micro-batches count by the sum of their targets, which here are numbers of parts."""
+    """Micro-batches are weighted by the sum of their targets, which here are numbers of parts."""
 
     weighted: ClassVar[bool] = True
 
@@ -151,7 +151,7 @@ def test_evaluation_gives_the_rows_of_the_workload(single_rank: None) -> None:
 
 
 def test_half_precision_scales_the_loss_and_takes_the_same_step(single_rank: None) -> None:
-    """Gradients of 1e-9 vanish in half precision unless the loss is scaled."""
+    """Gradients of 1e-9 vanish in half precision without loss scaling."""
 
     class Small(Line):
         factor = 1e-7
@@ -185,3 +185,20 @@ def test_a_learning_rate_reaches_the_optimizer_behind_the_loss_scale(single_rank
     engine = engine_of(precision="fp16")
     engine.set_learning_rate(0.25)
     assert float(engine.optimizer.inner_optimizer.learning_rate) == 0.25
+
+
+def test_steps_with_large_gradients_are_skipped_and_counted() -> None:
+    inputs, targets = tf.ones([4, 16, 16, 16, 4], tf.int16), tf.zeros([4, 4])
+    engines = {}
+    for limit in (0.0, 1e-9, 1e9):
+        recipe = {"skip_gradient_norm": limit}
+        engines[limit] = Engine(CosmoFlow(make_plan(recipe=recipe, model={"conv_layers": 1})), SEEDS)
+        engines[limit].warm_up()
+        assert engines[limit].skipped_steps == 0
+        before = engines[limit].digest()
+        engines[limit].set_learning_rate(0.1)
+        for _ in range(2):
+            engines[limit].train([(inputs, targets)])
+        assert (engines[limit].digest() == before) == (limit == 1e-9)
+    assert [engine.skipped_steps for engine in engines.values()] == [0, 2, 0]
+    assert engines[0.0].digest() == engines[1e9].digest()

@@ -47,7 +47,7 @@ def one_each(paths: tuple[Path, ...], shard: Shard = ALONE, *, gzip: bool = Fals
 def train_numbers(
     paths: tuple[Path, ...], ranks: int, *, gzip: bool = False, seed: int = 5, epochs: int = 2
 ) -> np.ndarray:
-    """Return the samples' numbers as (rank, batch, sample in batch) for a global batch of 4."""
+    """Return the sample numbers as (rank, batch, sample in batch) for a global batch of 4."""
     shards = [one_each(paths, Shard(rank, ranks), gzip=gzip) for rank in range(ranks)]
     schedule = Schedule(seed, epochs, COUNT // ranks)
     sets = [train_batches(samples, reading(4 // ranks), schedule) for samples in shards]

@@ -1,4 +1,4 @@
-"""The engine jax against TensorFlow: the same weights from a seed, the same steps, the same evaluation."""
+"""The engine jax compared with TensorFlow: equal weights from a seed, equal steps, equal evaluation."""
 
 import json
 import subprocess
@@ -24,10 +24,10 @@ def test_jax_takes_the_steps_of_tensorflow(single_rank):
     """TensorFlow's are taken here."""
     tensorflow, jax = take_steps("tensorflow"), steps_with_jax()
     fresh, warm, trained = jax["digests"]
-    assert fresh == warm == tensorflow["digests"][0]  # initial weights bit by bit; the warm-up leaves no trace
+    assert fresh == warm == tensorflow["digests"][0]  # bit-identical initial weights; the warm-up leaves no trace
     assert trained != fresh
     np.testing.assert_allclose(jax["losses"], tensorflow["losses"], rtol=1e-5)
     assert jax["type"] == "float64"
     np.testing.assert_allclose(jax["rows"], tensorflow["rows"], rtol=1e-5)
-    assert jax["rows"][0][0] == 3  # what fills up a batch does not count
+    assert jax["rows"][0][0] == 3  # batch padding does not count
     assert jax["parameters"] == tensorflow["parameters"]

@@ -1,4 +1,4 @@
-"""How a task of Slurm becomes a rank of Horovod."""
+"""How a Slurm task becomes a Horovod rank."""
 
 import socket
 import subprocess

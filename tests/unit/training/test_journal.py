@@ -1,4 +1,4 @@
-"""What a rank writes while it runs."""
+"""Output of a running rank."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-"""The launcher over nodes: where ranks meet, and how the step around it ends."""
+"""The multi-node launcher: where ranks meet, and how its step ends."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ LAYOUT = ["--gloo", "--hosts", "n1,n2", "--ranks-per-node", "1"]
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> list[str]:
-    """The launcher in a cluster whose second node is this machine's own address."""
+    """The launcher in a cluster whose second node is this machine."""
     scontrol = tmp_path / "scontrol"
     scontrol.write_text("#!/bin/sh\necho NodeName=n2 Arch=x86_64 NodeAddr=127.0.0.1 NodeHostName=n2\n")
     scontrol.chmod(0o755)
@@ -30,7 +30,7 @@ def launcher(tmp_path: Path) -> list[str]:
 
 
 def test_ranks_are_told_where_they_meet(launcher: list[str]) -> None:
-    """A task gets from the rendezvous server what another has put there, if it knows the secret."""
+    """A task gets from the rendezvous server what another has stored, if it knows the secret."""
     code = """
         import os, http.client
         from hpcai.training.rendezvous import reveal_secret

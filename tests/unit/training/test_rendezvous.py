@@ -1,4 +1,4 @@
-"""Where ranks meet: who is let in, what is kept, and that nothing else is told."""
+"""The rendezvous: who may connect, what is stored, and that nothing else is revealed."""
 
 import socket
 import subprocess
@@ -21,7 +21,7 @@ def make_secret() -> str:
 
 @pytest.fixture(name="port")
 def make_port(secret: str) -> int:
-    """The port of a server for two nodes of one rank each."""
+    """Return the port of a server for two nodes with one rank each."""
     server = Rendezvous(LOOPBACK, secret)
     port = server.start()
     server.expect(["n1", "n2"], 1)
@@ -31,7 +31,7 @@ def make_port(secret: str) -> int:
 @pytest.fixture(name="ask")
 def make_ask(port: int, secret: str) -> Ask:
     def ask(method: str, path: str, body: bytes = b"", known: str = secret) -> tuple[int, bytes]:
-        # As Horovod's client does: the port stands there once more. All in one piece, so that no refusal comes early.
+        # Like Horovod's client, which repeats the port. Sent in one piece, so that no refusal comes early.
         head = f"{method} /{known}:{port}{path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
         with socket.create_connection((LOOPBACK, port), timeout=30) as connection:
             connection.sendall(head.encode() + body)
@@ -45,7 +45,7 @@ def test_what_is_put_is_there_until_all_have_met(ask: Ask) -> None:
     assert ask("GET", "/global/0")[0] == 404
     assert ask("PUT", "/global/0", b"\0here")[0] == 200
     assert ask("GET", "/global/0") == (200, b"\0here")
-    for _ in range(2):  # one rank alone, however often
+    for _ in range(2):  # a single rank, however often
         ask("DELETE", "/global/0")
     assert ask("GET", "/global/0") == (200, b"\0here")
     ask("DELETE", "/global/1")
@@ -99,7 +99,7 @@ def test_a_body_of_no_length(port: int, secret: str, length: str) -> None:
 
 
 def test_only_the_given_address_is_listened_at(port: int) -> None:
-    # All of 127.0.0.0/8 is this machine, and a server of all addresses answers at each.
+    # All of 127.0.0.0/8 is this machine, and a server on all addresses would answer on each.
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port), timeout=30):
         pass
 

@@ -1,10 +1,12 @@
 """Learning rates against the values of the reference (MLPerf HPC, cosmoflow/utils/optimizers.py)."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.training.schedules import scaled_rate, warmup_and_decay
+from hpcai.training.schedules import scaled_rate, warmup_and_decay, warmup_and_line
 
 GOLDEN = {0: 0.001, 1: 0.00275, 2: 0.0045, 3: 0.00625, 4: 0.008, 32: 0.008, 33: 0.002, 64: 0.002, 65: 0.001, 127: 0.001}
 
@@ -30,3 +32,12 @@ def test_rate_stays_between_base_and_peak_until_it_decays(epoch: int, warmup: in
     rate = warmup_and_decay(epoch, 0.001, peak, warmup, [(100, 0.5)])
     low, high = (0.001, peak) if epoch <= 100 else (peak / 2, max(peak, 0.001))
     assert low - 1e-12 <= rate <= high + 1e-12
+
+
+def test_a_line_from_the_peak_to_zero_after_the_last_epoch() -> None:
+    rates = [warmup_and_line(epoch, 0.001, 0.008, 2, 10) for epoch in range(11)]
+    assert rates[:3] == pytest.approx([0.001, 0.0045, 0.008])
+    assert rates[10] == 0
+    steps = {round(before - after, 12) for before, after in pairwise(rates[2:])}
+    assert steps == {0.001}
+    assert warmup_and_line(0, 0.001, 0.008, 0, 4) == 0.008

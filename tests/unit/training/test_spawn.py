@@ -1,4 +1,4 @@
-"""Ranks of one node that we start ourselves: their places, their output, and how one that fails ends all."""
+"""Our own launcher for ranks on one node: their indices, their output, and how a failing rank ends all."""
 
 import subprocess
 import sys

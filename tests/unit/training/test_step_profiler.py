@@ -1,4 +1,4 @@
-"""The window of steps that a profiler sees."""
+"""The window of steps visible to a profiler."""
 
 import pytest
 import tensorflow as tf
@@ -12,7 +12,7 @@ from hpcai.training.step_profiler import step_profiler
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
-    """A trace of three steps behind the warm ones, each a product inside a function."""
+    """A trace of three steps after the warm-up, each a product inside a function."""
     folder = tmp_path_factory.mktemp("trace")
     multiply = tf.function(lambda one, two: tf.nn.relu(tf.linalg.matmul(one, two)))
     factors = tf.random.stateless_normal([2, 200, 200], seed=[1, 2])

@@ -20,11 +20,11 @@ PROFILED = Goal("mean_absolute_error", 0.124, higher_is_better=False, max_epochs
         (ERROR, Progress(1, 8, 0.1, 0.1240001), None),
         (ERROR, Progress(3, 24, 0.1, 0.2), "not_converged"),
         (ERROR, Progress(3, 24, 0.1, 0.1), "converged"),
-        (ERROR, Progress(1, 8, 0.1, 0.0), None),  # an error of exactly zero is not believed
+        (ERROR, Progress(1, 8, 0.1, 0.0), None),  # an error of exactly zero is rejected
         (ERROR, Progress(1, 8, math.nan, None), "diverged"),
         (ERROR, Progress(1, 8, math.inf, 0.1), "diverged"),
         (ERROR, Progress(1, 8, 0.1, math.nan), "diverged"),
-        (ERROR, Progress(3, 20, 0.1, None), None),  # the last epoch is evaluated before it is judged
+        (ERROR, Progress(3, 20, 0.1, None), None),  # the last epoch is evaluated before the verdict
         (ACCURACY, Progress(1, 8, 0.1, 0.8), "converged"),
         (ACCURACY, Progress(1, 8, 0.1, 0.79), None),
         (FIXED, Progress(1, 8, 0.1, 0.9), None),

@@ -1,4 +1,4 @@
-"""Small plans for the tests of the training."""
+"""Small plans for the training tests."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def make_plan(ranks: int = 1, **changes: dict[str, Any]) -> RunPlan:
 
 
 def plan_of(benchmark: dict[str, Any], ranks: int = 1, **changes: dict[str, Any]) -> RunPlan:
-    """Return a plan; ``changes`` go into the benchmark's sections, or into the point or the plan itself."""
+    """Return a plan; ``changes`` apply to the benchmark's sections, to the point or to the plan itself."""
     sections = {key: {**benchmark.get(key, {}), **changes[key]} for key in SECTIONS if key in changes}
     point = {"benchmark": benchmark["name"], "variant": "test", "nodes": 1, "ranks_per_node": ranks}
     return RunPlan.model_validate(

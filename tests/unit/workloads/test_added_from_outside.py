@@ -1,4 +1,4 @@
-"""A benchmark is one folder and its YAML files: a toy that nothing else names is found and accepted."""
+"""A benchmark is one folder and its YAML files: a toy that no other file names is found and accepted."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_its_data_are_prepared(library: Path, tmp_path: Path) -> None:
 
 
 def test_digests_follow_its_parts(library: Path) -> None:
-    """What a rule depends on is found without a list: the settings everywhere, the training where steps are made."""
+    """Dependencies of a rule are found without a list: settings everywhere, training only where steps run."""
     toy = library / "hpcai/workloads/toy"
     assert {toy / "settings.py", toy / "training.py", toy / "data.py"} <= import_closure(
         library / "hpcai/machine/work/step.py", library

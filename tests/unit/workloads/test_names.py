@@ -1,4 +1,4 @@
-"""No code outside of a benchmark's folder names it: that is what makes it one folder."""
+"""No code outside a benchmark's folder names the benchmark, so that it stays one folder."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ LIBRARY = ROOT / "src/hpcai"
 LOGGED = [facts.name for facts in OWN.values()]
 NAMES = re.compile("|".join(name.replace("_", "[_ ]?") for name in (*WORKLOADS, *LOGGED)), re.IGNORECASE)
 EXCEPTIONS: frozenset[str] = frozenset()
-"""Files that may name a benchmark, with the reason beside each; none is needed."""
+"""Files that may name a benchmark, each with its reason; none is needed."""
 
 
 def named(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The benchmarks are the folders of the package; loading one part of one loads no other."""
+"""Each folder of the package is a benchmark; loading one part of it loads no other."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A copy of the library with one more benchmark: a folder of its own, and nothing else that is changed."""
+"""A copy of the library with one more benchmark, added as a folder without other changes."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ TOY = TESTS / "data/toy_benchmark"
 
 
 def copy_library(folder: Path) -> Path:
-    """Return the folder to put on PYTHONPATH; the suite's table of rules knows the toy."""
+    """Return the folder to put on PYTHONPATH; the rules table of its suite contains the toy."""
     library = folder / "src"
     shutil.copytree(TESTS.parent / "src/hpcai", library / "hpcai", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(TOY, library / "hpcai/workloads/toy", ignore=shutil.ignore_patterns("__pycache__", "*.yaml"))
@@ -43,7 +43,7 @@ def write_study(config: Path) -> None:
 
 
 def call_python(library: Path, *arguments: str | Path) -> str:
-    """Return what Python prints with this library instead of that of the checkout; the tests' helpers are there too."""
+    """Return what Python prints with this library in place of the checkout's; test helpers are importable."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(library), str(TESTS)])}
     done = subprocess.run(
         [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=300

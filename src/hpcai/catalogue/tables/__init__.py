@@ -17,7 +17,7 @@ from hpcai.catalogue.definitions import Definition, Definitions, Kind
 
 FOLDER = Path(__file__).parent
 ALL = ".*"
-"""Ends a name of ``columns`` that stands for all columns of another table."""
+"""Suffix of an entry in ``columns`` that includes all columns of another table."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Shown:
     first
         Column, and the value of it whose rows come first.
     part
-        Which part of the file it shows, where several tables show one; part of its id.
+        Displayed part of the file, if several tables share it; part of its id.
     group
-        Function of :mod:`hpcai.report.rounds` that makes its rows of those of the file, if one row summarises several.
+        Function of :mod:`hpcai.report.rounds` that groups the file's rows into its own, if one row summarises several.
     """
 
     columns: tuple[Column, ...]
@@ -83,7 +83,7 @@ class Table:
     Attributes
     ----------
     rows
-        What a row is.
+        Meaning of a row.
     columns
         All columns in their order.
     shown
@@ -92,7 +92,7 @@ class Table:
         Columns with a different meaning in this table: their definition, or the key of one (``column``,
         ``table.column``).
     file
-        Whether it is written to a file; otherwise only the page has it.
+        Whether it is written to a file; otherwise it only appears on the page.
     """
 
     rows: str
@@ -104,12 +104,12 @@ class Table:
 
 @cache
 def tables() -> Mapping[str, Table]:
-    """Return all tables by their names, in the order of the files and within them.
+    """Return all tables by name, in the order of the files and within them.
 
     Raises
     ------
     ValueError
-        If a declaration is wrong: names file, table and what is wrong.
+        If a declaration is invalid; names file, table and defect.
     """
     found: dict[str, Table] = {}
     for file in sorted(FOLDER.glob("*.yaml")):
@@ -128,7 +128,7 @@ def columns_of(table: str, *kinds: Kind) -> tuple[str, ...]:
     table
         Its name.
     kinds
-        Only columns that hold one of these; all by default.
+        Only columns of these types; defaults to all.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def definitions() -> Definitions:
     Raises
     ------
     ValueError
-        If a definition is wrong: names file, column and what is wrong.
+        If a definition is invalid; names file, column and defect.
     """
     file = FOLDER.parent / "columns.yaml"
     entries = {name: _declared(Definition, facts, f"{file}: {name}") for name, facts in _read(file).items()}
@@ -167,20 +167,20 @@ def definitions() -> Definitions:
 
 
 def kind_of(table: str, column: str) -> Kind:
-    """Return what a column holds."""
+    """Return the type of a column."""
     kind = definitions().find(table, column)[1].type
     assert kind  # __post_init__ has filled it
     return kind
 
 
 def common_columns(table: str, other: str, *but: str) -> tuple[str, ...]:
-    """Return the columns of a table that another has as well, in the order of the first, without some."""
+    """Return the columns that a table shares with another, in the order of the first, except some."""
     others = set(columns_of(other)) - set(but)
     return tuple(name for name in columns_of(table) if name in others)
 
 
 def shown_in(section: str) -> list[tuple[str, Shown]]:
-    """Return what a section of the report shows, with the names of the tables, in their order."""
+    """Return the contents of a section of the report with the tables' names, in order."""
     return [(name, shown) for name, one in tables().items() for shown in one.shown if shown.section == section]
 
 
@@ -194,7 +194,7 @@ class _UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
     """PyYAML silently lets the last of two equal keys win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice."""
+        """Refuse a duplicate key."""
         keys = [key.value for key, _ in node.value]
         if len(keys) > len(set(keys)):
             twice = Counter(keys).most_common(1)[0]
@@ -219,7 +219,7 @@ def _declared(make: Any, facts: Mapping[str, Any], place: str) -> Any:  # noqa: 
 
 
 def _table(rows: str, columns: list[str], file: bool = True, **more: Any) -> Table:  # noqa: ANN401  YAML
-    """Make a table of what its file says."""
+    """Build a table from its declaration."""
     shown, own = more.pop("shown", ()), more.pop("own", {})
     if more:
         raise ValueError(f"found the key {next(iter(more))!r}, expected rows, columns, own, shown or file")
@@ -228,7 +228,7 @@ def _table(rows: str, columns: list[str], file: bool = True, **more: Any) -> Tab
 
 
 def _shown(columns: list[Any], first: Mapping[str, str] | None = None, **facts: str) -> Shown:
-    """Make one part that the report shows: a column is a name, or a name with what stands beside it."""
+    """Build one displayed part: a column is a name, or a name with companions."""
     listed = [(one, {}) if isinstance(one, str) else next(iter(one.items())) for one in columns]
     ahead = next(iter((first or {"": ""}).items()))
     return Shown(tuple(Column(key, **beside) for key, beside in listed), first=ahead, **facts)

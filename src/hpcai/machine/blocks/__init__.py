@@ -1,1 +1,1 @@
-"""Fused blocks of a network's training step: found in its graph, and timed each in a compiled function of its own."""
+"""Fused blocks of a training step: found in its graph, each timed in its own compiled function."""

@@ -1,4 +1,4 @@
-"""A block as a compiled function of its own, on several sets of operands."""
+"""Compile a block as a function of its own, for several sets of operands."""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +11,18 @@ from hpcai.machine.blocks.trace import READ, Block
 from hpcai.predict.steps.report import SETS
 
 IGNORED = ("_class", "_gradient_op_type", "_output_shapes", "shared_name", "container")
-"""Attributes that say nothing about what an operation does."""
+"""Attributes that do not affect what an operation computes."""
 SMALL = 64
-"""Integers of a constant up to so many tell blocks apart: axes, shapes, paddings."""
+"""Constants with up to this many integers distinguish blocks: axes, shapes, paddings."""
 
 
 def make_graph(block: Block, values: Mapping[Any, Any]) -> tf.compat.v1.GraphDef:
-    """Return the operations of a block with placeholders ``in0``, ``in1`` ... and variables ``var0``, ``var1`` ...
+    """Return a block's operations with placeholders ``in0``, ``in1`` ... and variables ``var0``, ``var1`` ...
 
     Parameters
     ----------
     block
-        Whose operations.
+        The block.
     values
         Value of each of its constants, by reference.
     """
@@ -66,7 +66,7 @@ def _add_read(made: tf.compat.v1.GraphDef, tensor: tf.Tensor, handle: str) -> st
 
 
 def describe(block: Block, graph: tf.compat.v1.GraphDef) -> str:
-    """Return what tells a block from others: operations, attributes, wiring, shapes, types, and small constants."""
+    """Return a block's identity: operations, attributes, wiring, shapes, types, and small constants."""
     parts = [
         *(f"{tensor.dtype.name}{tensor.shape}" for tensor in block.inputs),
         *(f"variable{shape}" for shape in variable_shapes(block)),
@@ -85,7 +85,7 @@ def describe(block: Block, graph: tf.compat.v1.GraphDef) -> str:
 
 
 def variable_shapes(block: Block) -> list[tf.TensorShape]:
-    """Return the shape of each of a block's variables, as some operation of the graph reads or writes it."""
+    """Return the shape of each of a block's variables, from any operation of the graph that reads or writes it."""
     found = []
     for handle in block.handles:
         user = handle.consumers()[0]
@@ -96,19 +96,19 @@ def variable_shapes(block: Block) -> list[tf.TensorShape]:
 def compile_block(
     block: Block, graph: tf.compat.v1.GraphDef, values: Mapping[Any, Any], sets: int = SETS
 ) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return a call that computes a block on one set of operands, and one that does on so many.
+    """Return a call that computes a block on one set of operands, and one that does so on several.
 
-    What the second takes longer, over the sets that it has more, is the block's time: the cost of a call, which a step
-    pays once, is in both.
+    The additional time of the second call, per additional set, is the block's time: both include the cost of a call,
+    which a step pays only once.
 
     Parameters
     ----------
     block, graph
-        What is computed; see `make_graph`.
+        The computation; see `make_graph`.
     values
-        Value of each of its inputs, and of each of its variables, by reference.
+        Value of each of its inputs and variables, by reference.
     sets
-        Of operands, at least 2, each in memory of its own.
+        Number of sets of operands, at least 2, each in separate memory.
     """
     operands = [
         {
@@ -134,7 +134,7 @@ def compile_block(
 
 
 def _capture(operands: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Return operands as inputs of the function that is traced: nothing that depends on them is a constant."""
+    """Return operands as inputs of the traced function, so that nothing that depends on them is a constant."""
     capture = tf.zeros([]).graph.capture
     return {name: capture(getattr(one, "handle", one)) for name, one in operands.items()}
 
@@ -142,7 +142,7 @@ def _capture(operands: Mapping[str, Any]) -> dict[str, tf.Tensor]:
 def _name_ends(block: Block) -> Sequence[str]:
     """Return the names of what must be computed: outputs as tensors, and changes of variables as operations.
 
-    Only what is returned is computed: TensorFlow leaves out what nobody needs, whatever waits for it.
+    Only returned values are computed: TensorFlow prunes unused operations, even with control dependencies on them.
     """
     names = {operation.name: f"op{number}" for number, operation in enumerate(block.operations)}
     changes = [names[operation.name] for operation in block.operations if not operation.outputs]

@@ -1,8 +1,8 @@
-"""The measuring process of one network: its step, its blocks and its update in turn, with one thread on one core.
+"""Measuring process of one network: its step, blocks and update in turn, with one thread on one core.
 
-A time is the median of the CPU time of all threads, over rounds in which everything is timed once: what disturbs the
-machine meets all of them alike. A block's time is what a call with several sets of operands takes longer than one with
-a single set, for each set that it has more.
+A time is the median CPU time of all threads over rounds, each of which times everything once: a disturbance affects
+all parts alike. A block's time is the additional time of a call with several sets of operands over a call with one
+set, per additional set.
 """
 
 import argparse
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 MODULE = "hpcai.machine.blocks.process"
 ENOUGH_S = 8.0
-"""For all rounds of one network and batch."""
+"""Time for all rounds of one network and batch [s]."""
 ROUNDS = (5, 25)
-"""At least, at most."""
+"""Minimum and maximum number of rounds."""
 Call = Callable[[], object]
 NO_LONGER = Message("blocks.no_longer", "several sets of operands took no longer than one: too short to be timed")
 
 
 @dataclass
 class Found:
-    """A block that a network has once or several times."""
+    """A block that occurs once or several times in a network."""
 
     block: "Block"
     graph: "tf.compat.v1.GraphDef"
@@ -48,7 +48,7 @@ class Found:
 
 @dataclass
 class Traced:
-    """A subject's blocks, the values of what they compute with, and the gradients that its optimizer gets."""
+    """A subject's blocks, their input values, and the gradients passed to its optimizer."""
 
     blocks: Sequence["Block"] = ()
     values: Mapping[Any, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Traced:
 
 
 def main() -> None:
-    """Print a line with the times of one network at one batch."""
+    """Print one line with the times of one network at one batch size."""
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
     parser.add_argument("--network", help="a reference network; with --batch")
     parser.add_argument("--batch", type=int)
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def trace_subject(subject: "Subject") -> Traced:
-    """Trace loss and gradients of a subject, divide them into blocks, and run them once for the values in between."""
+    """Trace loss and gradients of a subject, divide them into blocks, and run them once for the intermediate values."""
     import tensorflow as tf
 
     from hpcai.machine.blocks.subject import trainable
@@ -100,7 +100,7 @@ def trace_subject(subject: "Subject") -> Traced:
     function = tf.function(compute, autograph=False).get_concrete_function(*specs)
     variables = {id(one.handle): one for one in function.graph.variables}
     captured = [(inner, variables.get(id(outer))) for outer, inner in function.graph.captures]
-    # Before the step changes them: a block that reads a variable gets what the step got.
+    # Read variables before the step changes them: a block must get the same values as the step.
     before = {inner.ref(): one.numpy() for inner, one in captured if one is not None}
     values, traced.gradients = function(*subject.batch)
     traced.values = {**before, **dict(zip(references, (one.numpy() for one in values), strict=True))}
@@ -114,7 +114,7 @@ def _parts(gradient: Any) -> tuple["tf.Tensor", ...]:  # noqa: ANN401  a tensor,
 
 
 def find_distinct(traced: Traced) -> list[Found]:
-    """Return each block that differs from all before it, with the number of its like."""
+    """Return each distinct block, with the number of its occurrences."""
     from hpcai.machine.blocks.compile import describe, make_graph
 
     found: dict[str, Found] = {}
@@ -152,21 +152,21 @@ def time_subject(subject: "Subject", enough_s: float = ENOUGH_S) -> StepTimes:
 
 
 def _compile(found: Found, values: Mapping[Any, Any]) -> None:
-    """Compile a block and run it once, or note why that cannot be done."""
+    """Compile a block and run it once, or record why this fails."""
     from hpcai.machine.blocks.compile import compile_block
 
     try:
         one, several = compile_block(found.block, found.graph, values)
         one()
         several()
-    except Exception as error:  # whatever TensorFlow raises for what it cannot do
+    except Exception as error:  # TensorFlow raises many types for unsupported operations
         found.reason = say_error(error)
     else:
         found.one, found.several = one, several
 
 
 def _compile_update(subject: "Subject", gradients: Sequence[Any]) -> Call:
-    """Return a call of the subject's own optimizer on gradients that are there already."""
+    """Return a call of the subject's own optimizer on existing gradients."""
     import tensorflow as tf
 
     variables = subject.model.trainable_variables

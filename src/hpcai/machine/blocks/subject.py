@@ -1,4 +1,4 @@
-"""What is trained while its blocks are timed: a benchmark as its plan says, or a reference network."""
+"""The network to train while timing its blocks: a benchmark according to its plan, or a reference network."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -26,19 +26,19 @@ FP32_ONLY = Message(
     "blocks.fp32_only", "found precision {found}, expected fp32 or bf16: blocks do not scale losses; choose another run"
 )
 ENGINE = "tensorflow"
-"""A single rank exchanges nothing; this engine starts without a launcher."""
+"""A single rank exchanges nothing, and this engine starts without a launcher."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One network in training.
+    """A network in training.
 
     Attributes
     ----------
     loss
-        Computes the loss of a batch; traced, never run by itself.
+        Computes the loss of a batch; traced, never run on its own.
     step
-        Takes a whole step, as training does.
+        Takes a complete training step.
     batch
         Real samples of the training split, or random images.
     """
@@ -61,7 +61,7 @@ def reference_subject(name: str, samples: int) -> Subject:
     name
         A key of :data:`hpcai.machine.kernels.reference_steps.BATCHES`.
     samples
-        Of a batch.
+        Samples per batch.
     """
     model = build_model(reference_network(name), samples)
     images = tf.random.stateless_normal([samples, *model.input_shape[1:]], seed=(1, 2))
@@ -78,19 +78,19 @@ def reference_subject(name: str, samples: int) -> Subject:
 
 
 def benchmark_subject(plan_file: Path, manifest: Path, pack: Path | None) -> Subject:
-    """Return a benchmark as its plan says, on the first batch of its training split, staged as in a run.
+    """Return a benchmark according to its plan, on the first batch of its training split, staged as in a run.
 
     Parameters
     ----------
     plan_file
-        ``plan.json`` of a run of one rank.
+        ``plan.json`` of a single-rank run.
     manifest, pack
-        Of its dataset; the pack only where the benchmark trains on one.
+        Manifest and pack of its dataset; the pack only if the benchmark trains on one.
 
     Raises
     ------
     HpcaiError
-        If its precision scales losses, or its data cannot be read.
+        If its precision uses loss scaling, or its data cannot be read.
     """
     plan = read_plan(plan_file)
     if plan.point.precision == "fp16":

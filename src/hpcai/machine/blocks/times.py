@@ -1,4 +1,4 @@
-"""Times of training steps and their fused blocks on this machine: each network in a process of its own."""
+"""Times of training steps and their fused blocks on this machine: each network in its own process."""
 
 import argparse
 import logging
@@ -25,8 +25,8 @@ from hpcai.records.run import write_sealed
 
 logger = logging.getLogger(__name__)
 LIMIT_S = 900.0
-"""For one network at one batch, its compilation included; a quiet machine needs a tenth of it."""
-NOTHING_ASKED = Message("blocks.nothing_asked", "nothing to time: give --plan with --manifest, or --network")
+"""Time limit for one network at one batch size, compilation included [s]; a quiet machine needs a tenth of it."""
+NOTHING_ASKED = Message("blocks.nothing_asked", "nothing to time: specify --plan with --manifest, or --network")
 UNEVEN = Message(
     "blocks.uneven", "found {plans} plans and {manifests} manifests, expected as many of each, in the same order"
 )
@@ -36,7 +36,7 @@ NOT_TIMED = Message("blocks.not_timed", "the process {ending}: {words}")
 
 @dataclass(frozen=True)
 class Asked:
-    """One network at one batch: the options of its measuring process, and what it is called if that one dies."""
+    """One network at one batch size: the options of its measuring process, and its name if the process fails."""
 
     name: str
     origin: Origin
@@ -45,7 +45,7 @@ class Asked:
 
 
 def ask_reference(name: str) -> list[Asked]:
-    """Return the questions for a reference network, one for each of its batches.
+    """Return one request per batch size of a reference network.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def ask_reference(name: str) -> list[Asked]:
 
 
 def ask_benchmark(plan: Path, manifest: Path) -> Asked:
-    """Return the question for the benchmark of a run's plan, on the dataset of a manifest, packed if it lies there.
+    """Return the request for the benchmark of a run's plan, on the dataset of a manifest, packed if a pack is there.
 
     Raises
     ------
@@ -74,12 +74,12 @@ def ask_benchmark(plan: Path, manifest: Path) -> Asked:
 
 
 def ask_all(plans: Sequence[str | Path], manifests: Sequence[str | Path], networks: Sequence[str]) -> list[Asked]:
-    """Return the questions for benchmarks, each with its manifest, and for reference networks.
+    """Return the requests for benchmarks, each with its manifest, and for reference networks.
 
     Raises
     ------
     ConfigError
-        If there are not as many manifests as plans, or a network is unknown.
+        If the numbers of manifests and plans differ, or a network is unknown.
     HpcaiError
         If a plan is missing or damaged.
     """
@@ -92,21 +92,21 @@ def ask_all(plans: Sequence[str | Path], manifests: Sequence[str | Path], networ
 def measure_blocks(
     asked: Sequence[Asked], python: Sequence[str] = THIS_PYTHON, enough_s: float = ENOUGH_S
 ) -> BlocksReport:
-    """Time step, update and blocks of networks, one process after the other, with the machine to itself.
+    """Time step, update and blocks of networks, one process after the other, with exclusive use of the machine.
 
     Parameters
     ----------
     asked
-        Networks and batches; at least one.
+        Networks and batch sizes; at least one.
     python
-        Command that is this environment's Python, or that of the machine's image.
+        Command that runs Python in this environment or in the machine's image.
     enough_s
-        Time for all rounds of each, compilation not included [s].
+        Time for all rounds of each network, compilation excluded [s].
 
     Raises
     ------
     ConfigError
-        If nothing is asked.
+        If nothing is requested.
     """
     if not asked:
         raise ConfigError(NOTHING_ASKED())
@@ -128,7 +128,7 @@ def measure_blocks(
 
 
 def _measure(asked: Asked, command: Sequence[str]) -> StepTimes:
-    """Return what the process of one network measured, or why it did not."""
+    """Return the measurement of one network's process, or why there is none."""
     ended = run_process([*command, *asked.options], LIMIT_S, CUDA_VISIBLE_DEVICES="")
     last = (ended.output.strip().splitlines() or [""])[-1]
     try:
@@ -140,7 +140,7 @@ def _measure(asked: Asked, command: Sequence[str]) -> StepTimes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Time networks, write the report and print predicted beside measured steps; "disturbed" if the machine was."""
+    """Time networks, write the report and print predicted and measured steps; "disturbed" if the machine was."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.machine.blocks.times", description=main.__doc__)
     parser.add_argument("--plan", type=Path, action="append", default=[], help="plan.json of a run; may be repeated")
     parser.add_argument("--manifest", type=Path, action="append", default=[], help="of its dataset, in the same order")

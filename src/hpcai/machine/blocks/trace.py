@@ -1,9 +1,10 @@
 """The graph of a training step's loss and gradients, divided into fused blocks.
 
-A block begins with an operation that multiplies matrices, gathers or adds up segments, and takes in what follows until
-the next one: bias, normalisation, activation, pooling, addition. The gradients of its operations belong to it. So each
-operation of the step is in exactly one block, an input gradient is in one only where a layer needs it, and what
-TensorFlow fuses in a step (convolution, bias and ReLU; a filter's gradient and a bias's) it can fuse in the block.
+A block begins with an operation that multiplies matrices, gathers or sums segments, and includes the following
+operations up to the next such one: bias, normalisation, activation, pooling, addition. The gradients of its operations
+belong to it. So each operation of the step is in exactly one block, an input gradient is in one only if a layer needs
+it, and TensorFlow can fuse in a block what it fuses in a step (convolution, bias and ReLU; gradients of filter and
+bias).
 """
 
 import re
@@ -17,7 +18,7 @@ SPARSE = ("GatherV2", "ResourceGather", "UnsortedSegmentSum", "SegmentSum", "Spa
 BEGINNINGS = (*PRODUCTS, *SPARSE)
 """Types of operations that begin a block."""
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
-"""Constants wherever the shape is known while tracing; TensorFlow folds them, and what is computed from them."""
+"""Operations that are constant if shapes are known at tracing; TensorFlow folds them and computations on them."""
 READ = "ReadVariableOp"
 GRADIENTS = "gradients"
 _GRADIENT_OF = re.compile(r"_grad(?=/|$)")
@@ -30,15 +31,15 @@ class Block:
     Attributes
     ----------
     operations
-        In the order of tracing, forward before backward.
+        In tracing order, forward before backward.
     inputs
-        Tensors that come from other blocks, or from the batch.
+        Tensors from other blocks, or from the batch.
     constants
-        Tensors that do not depend on the batch or on variables.
+        Tensors that depend on neither the batch nor variables.
     handles
-        Placeholders of the variables that it reads or changes.
+        Placeholders of the variables that the block reads or changes.
     outputs
-        Tensors that others need; none for what only changes variables.
+        Tensors used elsewhere; none if the block only changes variables.
     """
 
     operations: tuple[tf.Operation, ...]
@@ -49,16 +50,16 @@ class Block:
 
 
 def divide(graph: tf.Graph, results: Sequence[tf.Tensor], first_gradient: int) -> list[Block]:
-    """Return the blocks of a traced step, in the order of the forward pass.
+    """Return the blocks of a traced step, in forward order.
 
     Parameters
     ----------
     graph
-        Of loss and gradients, the latter made by `tf.gradients`.
+        Graph of loss and gradients, the latter made by `tf.gradients`.
     results
         The loss and all gradients.
     first_gradient
-        Operations of the graph before this one are the forward pass.
+        Operations of the graph before this one form the forward pass.
     """
     operations = graph.get_operations()
     place = {one.name: number for number, one in enumerate(operations)}
@@ -76,7 +77,7 @@ def divide(graph: tf.Graph, results: Sequence[tf.Tensor], first_gradient: int) -
 
 
 def find_needed(ends: Iterable[tf.Operation]) -> set[str]:
-    """Return the names of all operations that some others depend on, and of those."""
+    """Return the names of the given operations and of all operations on which they depend."""
     open_ = list(ends)
     found = {one.name for one in open_}
     while open_:
@@ -107,7 +108,7 @@ def _find_constants(operations: Iterable[tf.Operation]) -> set[str]:
 
 
 def _number_forward(work: Sequence[tf.Operation]) -> dict[str, int]:
-    """Return the block of each operation: a new one where it begins one, else the latest of its inputs."""
+    """Return the block of each operation: a new one if it begins one, else the latest of its inputs' blocks."""
     numbers: dict[str, int] = {}
     latest = 0
     for one in work:
@@ -120,9 +121,9 @@ def _number_forward(work: Sequence[tf.Operation]) -> dict[str, int]:
 
 
 def _number_backward(work: Sequence[tf.Operation], forward: Mapping[str, int]) -> dict[str, int]:
-    """Return the block of each gradient's operation: that of the operation whose gradient it is.
+    """Return the block of each gradient operation: that of the operation being differentiated.
 
-    Sums of gradients, which have several branches, belong to the block that uses them.
+    Sums of gradients from several branches belong to the block that uses them.
     """
     consumers = _list_consumers(work)
     numbers: dict[str, int] = {}
@@ -137,7 +138,7 @@ def _number_backward(work: Sequence[tf.Operation], forward: Mapping[str, int]) -
 
 
 def _differentiated(name: str, forward: Mapping[str, int]) -> int | None:
-    """Return the block of the operation that a gradient's name tells, as `tf.gradients` names it."""
+    """Return the block of the operation being differentiated, from the name that `tf.gradients` gives a gradient."""
     _, _, rest = name.partition("/")
     for match in _GRADIENT_OF.finditer(rest):
         if (found := forward.get(rest[: match.start()])) is not None:

@@ -1,4 +1,4 @@
-"""The work of a block: multiplications of its products, bytes that it must move, and what kind of block it is."""
+"""Work of a block: operations of its products, compulsory bytes, and its kind."""
 
 import math
 from collections.abc import Iterable
@@ -18,25 +18,25 @@ KINDS: dict[str, BlockKind] = {
     "BatchMatMulV2": "dense",
     "Einsum": "dense",
 }
-"""By the operation that a block begins with; those that gather or add up segments are "sparse", others "other"."""
+"""Kind by the first operation of a block; blocks that gather or sum segments are "sparse", others "other"."""
 
 TURNED = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
-"""Attribute of a product that says whether its first operand is transposed."""
+"""Attribute that states whether the first operand of a product is transposed."""
 
 
 def kind_of(block: Block) -> BlockKind:
-    """Return what kind of block it is."""
+    """Return the kind of a block."""
     begins = next((one.type for one in block.operations if one.type in BEGINNINGS), "")
     return KINDS.get(begins, "sparse" if begins else "other")
 
 
 def count_flop(operations: Iterable[tf.Operation]) -> float:
-    """Return the arithmetic of products and convolutions, 2 for each multiply-add [flop]; padding counts as work."""
+    """Return the arithmetic of products and convolutions, 2 per multiply-add [flop]; padding counts as work."""
     return float(sum(_operation_flop(one) for one in operations))
 
 
 def count_bytes(block: Block) -> float:
-    """Return the bytes of all that a block gets and gives, each tensor once (modelled) [B]."""
+    """Return the bytes of all inputs and outputs of a block, each tensor once (modelled) [B]."""
     tensors = [*block.inputs, *block.outputs]
     moved = sum(_elements(one.shape) * one.dtype.size for one in tensors if one.dtype != tf.resource)
     return float(moved + sum(4 * _elements(shape) for shape in variable_shapes(block)))

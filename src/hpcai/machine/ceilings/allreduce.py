@@ -1,6 +1,6 @@
-"""Bandwidth and latency of the allreduce over message sizes, measured by ranks of the engine that trains.
+"""Allreduce bandwidth and latency over message sizes, measured by ranks of the training engine.
 
-Ranks of Horovod record its timeline, as profiled runs do: it tells how long the transfer within each call took.
+Horovod ranks record its timeline, as in profiled runs: it has the duration of the transfer within each call.
 """
 
 import os
@@ -40,23 +40,23 @@ def measure_allreduce(
     options: Sequence[str] = (),
     limit_s: int = LIMIT_S,
 ) -> AllreduceReport:
-    """Start ranks and let them time allreduces.
+    """Start ranks that time allreduces.
 
-    Ranks that fail are a report without samples that says why: the campaign goes on.
+    If ranks fail, the report has no samples but the reason: the campaign continues.
 
     Parameters
     ----------
     python
-        Command that starts a Python once per rank: the launcher, and behind it this environment's Python or that of the
+        Command that starts one Python per rank: the launcher, followed by Python in this environment or in the
         machine's image.
     cores_per_rank, device
-        What each rank computes on.
+        Cores and device of each rank.
     engine
-        What sums; the timeline that tells of transfers is Horovod's.
+        Engine that performs the sums; only Horovod's timeline records transfers.
     options
-        More options of the program, for example ``--sizes``.
+        Further options of the program, for example ``--sizes``.
     limit_s
-        Longest time for everything [s].
+        Time limit for everything [s].
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "allreduce.json"
@@ -77,7 +77,7 @@ def measure_allreduce(
 
 
 def _run(command: Sequence[str], log: Path, limit_s: float) -> str:
-    """Run the launcher; return what went wrong, blank if nothing did."""
+    """Run the launcher; return what went wrong, blank if nothing."""
     with log.open("wb") as output:
         try:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
@@ -99,17 +99,17 @@ _ERRORS = (
     re.compile(r"\b\w+(?:Error|Exception): .*"),
     re.compile(r".*\S.*"),
 )
-"""What tells best why ranks failed, the best first: our own error, any error, any words."""
+"""Most informative output of failed ranks, best first: our own error, any error, any text."""
 
 
 def _telling_line(output: str) -> str:
-    """Return the first error of a launcher's output: the ranks' own come before its comments on them."""
+    """Return the first error in a launcher's output: the ranks' errors precede its comments on them."""
     found = (pattern.search(output) for pattern in _ERRORS)
     return next((match.group().strip()[:500] for match in found if match), "no output")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a launcher, politely first, so that it ends its ranks; ranks that it forgets end themselves."""
+    """End a launcher, SIGTERM first, so that it ends its ranks; ranks that it leaves behind end themselves."""
     if process.poll() is not None:
         return
     process.terminate()
@@ -121,10 +121,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def add_transfers(report: AllreduceReport, timeline: Path) -> AllreduceReport:
-    """Return a report with the time of each transfer from the timeline of its ranks, or why there is none.
+    """Return a report with the time of each transfer from its ranks' timeline, or why there is none.
 
-    The repetitions of a size have one name, those that warm up come first: a size whose transfers are not as many as
-    its allreduces gets none.
+    All repetitions of a size have one name, warm-ups first. A size whose numbers of transfers and allreduces differ
+    gets no transfer times.
     """
     if not report.samples:
         return report
@@ -145,7 +145,7 @@ def add_transfers(report: AllreduceReport, timeline: Path) -> AllreduceReport:
             missing.append(OTHER_TRANSFERS(size=size, found=len(found), expected=WARM_UP + len(own)))
             samples += own
             continue
-        # The timeline counts microseconds: a transfer of 0 is one that is too short for it.
+        # The timeline counts microseconds: a transfer of 0 is too short for it.
         pairs = zip(own, found[WARM_UP:], strict=True)
         samples += [sample.model_copy(update={"transfer_s": time_s or None}) for sample, time_s in pairs]
     return report.model_copy(update={"samples": tuple(samples), "transfers_missing": tuple(missing)})

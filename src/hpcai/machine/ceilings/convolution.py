@@ -1,8 +1,8 @@
-"""The rate of convolutions on this machine, forward and both gradients, in shapes of the benchmarks.
+"""Convolution rate of this machine, forward and both gradients, in shapes of the benchmarks.
 
-Tensors are channels-last and padded to equal size (``SAME``). The work of all three is 2 x multiply-adds of the forward
-pass, ``positions x kernel^dimensions x channels in x channels out``, padded zeros included, as the formulas of the
-benchmarks count it: libraries that skip the zeros can be a few per cent above what they compute.
+Tensors are channels-last and padded to equal size (``SAME``). Each of the three has the work of the forward pass, 2 x
+multiply-adds, with ``positions x kernel^dimensions x channels in x channels out`` multiply-adds. Padded zeros are
+included, as in the benchmarks' formulas: libraries that skip zeros can exceed their real rate by a few per cent.
 """
 
 import math
@@ -57,8 +57,8 @@ class Convolution:
         return f"{self.kernel}^{self.dimensions} on {self.batch} x {self.edge}^{self.dimensions}, {channels}"
 
 
-# The first of each list is small: its rate tells whether the others can be afforded. No kernel of 3 meets an edge of 2:
-# oneDNN's weight gradient of that shape is wrong in bf16.
+# The first of each list is small: its rate shows whether the others are affordable. No 3-wide kernel on an edge of 2,
+# because oneDNN's weight gradient of that shape is wrong in bf16.
 CONVOLUTIONS = (
     Convolution(2, 1, 14, 3, 32, 32),
     Convolution(2, 4, 14, 1, 1024, 256),  # ResNet-50
@@ -95,7 +95,7 @@ def all_convolutions(device: DeviceKind) -> list[Way]:
 def convolutions(
     precisions: Sequence[Precision], shapes: Sequence[Convolution], device: DeviceKind = "cpu"
 ) -> list[Way]:
-    """Return the ways to convolve; TensorFlow's threads must be settled."""
+    """Return the convolution methods; TensorFlow's threads must be configured."""
     factor = 1 if device == "cpu" else BATCH_FACTOR_GPU
     return [
         _way(Convolution(**{**vars(shape), "batch": shape.batch * factor}), precision, direction, device)

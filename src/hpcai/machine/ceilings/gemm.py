@@ -1,6 +1,6 @@
-"""The rate of dense matrix products on this machine: the best of several back-ends, shapes and repeats.
+"""Dense matrix product rate of this machine: the best of several back-ends, shapes and repetitions.
 
-A single library is not a ceiling: OpenBLAS mistakes some new processors for old ones and is then half as fast.
+One library gives no ceiling: OpenBLAS takes some new processors for old ones and then runs at half the speed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ REPEATS = 4
 
 @dataclass(frozen=True)
 class Shape:
-    """A product of a matrix of ``rows x inner`` and one of ``inner x columns``."""
+    """The product of a ``rows x inner`` and an ``inner x columns`` matrix."""
 
     rows: int
     inner: int
@@ -27,7 +27,7 @@ class Shape:
 
     @property
     def work_flop(self) -> int:
-        """Operations: a multiplication and an addition for each of rows x inner x columns terms."""
+        """Operations: one multiplication and one addition for each of rows x inner x columns terms."""
         return 2 * self.rows * self.inner * self.columns
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ DENSE = Shape(64, 2048, 1000)
 """The last layer of ResNet-50 for a batch of 64."""
 SHAPES = (square(256), DENSE, square(1024), square(2048))
 SHAPES_FP64 = SHAPES[:-1]
-"""Half as fast, and needed for a comparison with HPL only."""
+"""Types with half the rate, needed only for comparison with HPL."""
 SHAPES_GPU = (square(256), DENSE, square(4096), square(8192))
 
 
@@ -59,24 +59,24 @@ def measure_gemm(
     Parameters
     ----------
     threads
-        Numbers of threads, each with its own process, because the libraries settle their threads when they start.
+        Numbers of threads, each in its own process, because the libraries fix their thread count at start.
     device
-        What the ranks compute on.
+        Device of the ranks.
     repeats
         Timed repetitions of every shape, precision and back-end.
     python
-        Command that is the Python to measure with: this environment's, or that of the machine's image.
+        Command that runs Python in this environment or in the machine's image.
 
     Returns
     -------
     CeilingReport
-        With the reason of what could not be measured.
+        Includes the reasons for missing measurements.
     """
     return measure_apart("gemm", MODULE, threads, device, repeats, python=python)
 
 
 def all_products(device: DeviceKind) -> list[Way]:
-    """Return every way to multiply on a device, less work first."""
+    """Return every multiplication method on a device, less work first."""
     from hpcai.machine.ceilings.tensors import precisions_of
 
     precisions = precisions_of(device)
@@ -86,7 +86,7 @@ def all_products(device: DeviceKind) -> list[Way]:
 
 
 def products(precisions: Sequence[Precision], shapes: Sequence[Shape], device: DeviceKind = "cpu") -> list[Way]:
-    """Return the ways to multiply that this process offers; TensorFlow's and NumPy's threads must be settled."""
+    """Return this process's multiplication methods; TensorFlow's and NumPy's threads must be configured."""
     ways: list[Way] = []
     for shape in shapes:
         for precision in precisions:
@@ -97,7 +97,7 @@ def products(precisions: Sequence[Precision], shapes: Sequence[Shape], device: D
 
 
 _TYPES: dict[Precision, type[np.float32 | np.float64]] = {"fp32": np.float32, "fp64": np.float64}
-"""What BLAS multiplies. NumPy multiplies half precision without BLAS, number by number."""
+"""Types that BLAS multiplies. NumPy multiplies half precision without BLAS, element by element."""
 
 
 def _blas_products(precision: Precision, shape: Shape) -> list[Way]:
@@ -105,7 +105,7 @@ def _blas_products(precision: Precision, shape: Shape) -> list[Way]:
 
     left, right = _factors(shape, _TYPES[precision])
     product = np.empty((shape.rows, shape.columns), left.dtype)
-    # SciPy brings its own BLAS, and takes matrices column by column without a copy.
+    # SciPy has its own BLAS, which takes column-major matrices without a copy.
     columnwise = [np.asfortranarray(matrix) for matrix in (left, right, product)]
     gemm = blas.sgemm if precision == "fp32" else blas.dgemm
     runs: dict[str, Callable[[], object]] = {
@@ -116,7 +116,7 @@ def _blas_products(precision: Precision, shape: Shape) -> list[Way]:
 
 
 def _factors(shape: Shape, kind: type[np.float32 | np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return two different matrices: NumPy notices a product with the own transpose and does half the work."""
+    """Return two different matrices: NumPy detects a product with its own transpose and halves the work."""
     generator = np.random.default_rng(1)
     sizes = ((shape.rows, shape.inner), (shape.inner, shape.columns))
     left, right = (generator.standard_normal(size, np.float32).astype(kind) for size in sizes)

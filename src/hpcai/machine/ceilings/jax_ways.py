@@ -1,4 +1,4 @@
-"""Matrix products and copies through JAX: a device has ceilings also where TensorFlow's wheels have no CUDA."""
+"""Matrix products and copies through JAX: gives a device ceilings even if TensorFlow's wheels lack CUDA."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 MODULE = "hpcai.machine.ceilings.jax_ways"
 QUEUED_CALLS = 10
-"""Calls that the device gets at once, as in `hpcai.machine.ceilings.tensors`."""
+"""Calls queued at once, as in `hpcai.machine.ceilings.tensors`."""
 NO_DEVICE = Message("jax_ways.no_device", "JAX found no {device}: {reason}")
 MULTIPLIED: dict[Precision, tuple[str, str]] = {
     "fp32": ("float32", "highest"),
     "tf32": ("float32", "tensorfloat32"),
     "bf16": ("bfloat16", "default"),
 }
-"""By precision: type of the factors, and JAX's precision of the product."""
+"""By precision: operand type and JAX's precision of the product."""
 
 
 def measure_jax(threads: Iterable[int], device: DeviceKind, repeats: int = REPEATS) -> CeilingReport:
-    """Measure products and copies through JAX; parameters as of `hpcai.machine.ceilings.gemm.measure_gemm`."""
+    """Measure products and copies through JAX; parameters as in `hpcai.machine.ceilings.gemm.measure_gemm`."""
     return measure_apart("gemm", MODULE, threads, device, repeats)
 
 
 def all_ways(device: DeviceKind) -> list[Way]:
-    """Return every way to multiply and to copy on a device, less work first."""
+    """Return every multiplication and copy method on a device, less work first."""
     shapes: Sequence[Shape] = SHAPES_GPU if device == "gpu" else SHAPES
     precisions: list[Precision] = [one for one in MULTIPLIED if device == "gpu" or one != "tf32"]
     return [*(_product(one, shape, device) for shape in shapes for one in precisions), _copy(device)]
@@ -54,7 +54,7 @@ def _copy(device: DeviceKind) -> Way:
 
     size = (ARRAY_BYTES_GPU if device == "gpu" else SMALLEST_ARRAY_BYTES) // 4
     array = jax.numpy.ones(size, "float32")
-    # XLA would return the array itself for a plain copy.
+    # For a plain copy XLA would return the array itself.
     add = jax.jit(lambda values: values + 1.0)
     return _way("memory", "", f"copy, {size * 4} bytes", 2 * size * 4, partial(add, array), device)
 
@@ -81,7 +81,7 @@ def _settle(options: Options) -> None:
     Raises
     ------
     LaunchError
-        If JAX has none of this kind.
+        If JAX has no device of this kind.
     """
     import jax
 

@@ -24,33 +24,33 @@ MEASURES: dict[Kind, Callable[..., "Report"]] = {
     "memory": memory.measure_memory,
 }
 Command = Callable[[], Sequence[str]]
-"""Finds a command; raises a LaunchError where there is none."""
+"""Finds a command; raises LaunchError if there is none."""
 
 
 class Report(Watched, Protocol):
-    """A report with the quietness of its machine, which can be written to a file."""
+    """A report with its machine's quietness, writable to a file."""
 
     def model_dump_json(self, *, indent: int) -> str:
         """Return the report as JSON."""
 
 
 def report_quietly(measure: Callable[[], Report], study: Mapping[str, Any]) -> str:
-    """Measure, again where the machine was disturbed; return the report as the text of its file, with its digest.
+    """Measure, and repeat if the machine was disturbed; return the text of the report file, with its digest.
 
     Parameters
     ----------
     measure
-        Measures once.
+        Function that measures once.
     study
-        The study, as plain values: Snakemake's `config`, because another limit is no reason to measure again, and a
-        changed parameter of a rule would be one.
+        The study as plain values: Snakemake's `config`. As a rule parameter, another limit would cause a new
+        measurement.
     """
     report = measure_quietly(measure, Tolerance.model_validate(study["limits"]["disturbance"]), logger.warning)
     return seal((report.model_dump_json(indent=1) + "\n").encode()).decode()
 
 
 def ceiling(what: Kind, threads: Iterable[int], device: DeviceKind, python: Command) -> Callable[[], Report]:
-    """Return what measures one ceiling with each number of threads, or says why it cannot and withholds no report.
+    """Return a function that measures one ceiling per number of threads; if impossible, its report gives the reason.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def ceiling(what: Kind, threads: Iterable[int], device: DeviceKind, python: Comm
     threads
         Numbers of threads, each on as many cores.
     device
-        What the ranks compute on.
+        Device of the ranks.
     python
-        Finds the command that is the Python to measure with: this environment's, or that of the machine's image.
+        Finds the command that runs Python in this environment or in the machine's image.
     """
     try:
         return partial(MEASURES[what], threads, device, python=python())
@@ -74,14 +74,14 @@ def ceiling(what: Kind, threads: Iterable[int], device: DeviceKind, python: Comm
 def link(
     launch: Command, cores_per_rank: int, device: DeviceKind, python: Command, engine: Engine = USUAL_ENGINE
 ) -> Callable[[], Report]:
-    """Return what measures the allreduce of some ranks, or says why it cannot.
+    """Return a function that measures the allreduce of some ranks, or reports why it cannot.
 
     Parameters
     ----------
     launch
-        Finds the command that starts the program which follows once per rank.
+        Finds the command that starts the following program once per rank.
     cores_per_rank, device, python, engine
-        As :func:`hpcai.machine.ceilings.allreduce.measure_allreduce` and :func:`ceiling` take them.
+        As in :func:`hpcai.machine.ceilings.allreduce.measure_allreduce` and :func:`ceiling`.
     """
     try:
         return partial(measure_allreduce, [*launch(), *python()], cores_per_rank, device, engine)

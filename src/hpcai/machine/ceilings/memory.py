@@ -1,4 +1,4 @@
-"""The bandwidth of memory on this machine: copies of arrays far larger than all caches, by one core and by all."""
+"""Memory bandwidth of this machine: copies of arrays far larger than all caches, by one core and by all."""
 
 import logging
 import os
@@ -31,20 +31,20 @@ MODULE = "hpcai.machine.ceilings.memory"
 REPEATS = 8
 CACHES = Path("/sys/devices/system/cpu")
 UNKNOWN_CACHE_BYTES = 64 << 20
-"""Where the kernel does not tell: more than most processors have for a core."""
+"""Assumed last-level cache if the kernel reports none [byte]: more than most processors have per core."""
 TIMES_CACHE = 4
-"""Arrays are so much larger than the caches together (STREAM's rule: McCalpin, FAQ)."""
+"""Ratio of array size to total cache size (STREAM's rule: McCalpin, FAQ)."""
 SMALLEST_ARRAY_BYTES = 64 << 20
 MEMORY_SHARE = 0.25
-"""Of the free memory, for all arrays together."""
+"""Share of the free memory for all arrays together."""
 ARRAY_BYTES_GPU = 1 << 30
 
 
 @dataclass(frozen=True)
 class Stream:
-    """One pattern of access; bytes are counted as STREAM counts them: what a program reads and writes.
+    """One access pattern; bytes are counted as in STREAM: what a program reads and writes.
 
-    A cache that fetches a line before it is overwritten moves more than is counted.
+    A cache that fetches a line before overwriting it moves more bytes than counted.
     """
 
     name: str
@@ -71,20 +71,20 @@ def measure_memory(
     Parameters
     ----------
     threads
-        Numbers of cores, each with a pinned thread and arrays of its own (NumPy lets go of Python's lock).
+        Numbers of cores, each with a pinned thread and its own arrays (NumPy releases Python's lock).
     device
-        What the ranks compute on: an accelerator's own memory is measured through TensorFlow.
+        Device of the ranks: an accelerator's own memory is measured through TensorFlow.
     repeats
         Timed repetitions.
     array_bytes
-        Size of one array; chosen from caches and free memory if not given.
+        Size of one array; by default chosen from caches and free memory.
     python
-        Command that is the Python to measure an accelerator with; a processor's memory is measured by this process.
+        Python command for measuring an accelerator; this process measures a processor's memory itself.
 
     Returns
     -------
     CeilingReport
-        With the reason of what could not be measured.
+        Includes the reasons for missing measurements.
     """
     if device == "gpu":
         return measure_apart("memory", MODULE, threads, device, repeats, python=python)
@@ -133,7 +133,7 @@ def _array_bytes(threads: int, cores: Iterable[int]) -> tuple[int, str]:
 
 
 def last_level_cache_bytes(cores: Iterable[int], caches: Path = CACHES) -> int:
-    """Return the size of all last-level caches of the cores together [bytes], guessed where the kernel is silent."""
+    """Return the total size of the cores' last-level caches [byte]; assumed if the kernel does not report it."""
     found: dict[str, int] = {}
     for core in cores:
         levels: list[tuple[int, str, int]] = []
@@ -153,7 +153,7 @@ _CACHE_FILES = ("level", "size", "shared_cpu_list")
 
 
 def _time_streams(cores: Sequence[int], numbers: int, repeats: int) -> list[Sample]:
-    """Let one pinned thread per core do the same at once, repeatedly; the slowest ends a repetition."""
+    """Run one pinned thread per core concurrently and repeatedly; the slowest thread ends a repetition."""
     barrier = threading.Barrier(len(cores))
     with ThreadPoolExecutor(len(cores)) as pool:
         workers = [pool.submit(_stream_on, core, numbers, repeats, barrier) for core in cores]
@@ -184,15 +184,15 @@ def _say_size(array_bytes: int) -> str:
 def _stream_on(core: int, numbers: int, repeats: int, barrier: threading.Barrier) -> list[list[tuple[float, float]]]:
     """Return start and end of every repetition of every stream, on one core."""
     try:
-        os.sched_setaffinity(0, {core})  # of this thread alone (sched_setaffinity(2)), which ends with its pool
-        # Written by their own thread first: on machines with several memories its own gets them.
+        os.sched_setaffinity(0, {core})  # affects only this thread (sched_setaffinity(2)), which ends with its pool
+        # Each thread writes its arrays first: on NUMA machines this places them in its own memory.
         arrays = [np.full(numbers, float(place)) for place in range(max(stream.arrays for stream in STREAMS))]
         spans: list[list[tuple[float, float]]] = []
         for stream in STREAMS:
             stream.run(arrays)
             spans.append([_span(stream, arrays, barrier) for _ in range(repeats)])
     except BaseException:
-        barrier.abort()  # the others must not wait for this one
+        barrier.abort()  # so that the others do not wait for this one
         raise
     return spans
 
@@ -205,13 +205,13 @@ def _span(stream: Stream, arrays: Sequence[NDArray[np.float64]], barrier: thread
 
 
 def accelerator_streams(device: DeviceKind, array_bytes: int = ARRAY_BYTES_GPU) -> list[Way]:
-    """Return TensorFlow's way to stream through a device's memory: one array read, one written."""
+    """Return TensorFlow's streaming method for a device's memory: one array read, one written."""
     import tensorflow as tf
 
     from hpcai.machine.ceilings.tensors import backend_of, call_with, calls_of, random_tensors, wait_for
 
     rows = array_bytes // 4 >> 20
-    # A small random block spread over the array: drawing all of it would take longer than measuring.
+    # Repeat a small random block over the array: drawing all of it would take longer than measuring.
     (block,) = random_tensors([(1, 1 << 20)], "fp32")()
     array = tf.tile(block, [rows, 1])
     run = call_with(lambda values: 2.0 * values, lambda: [array], "fp32")

@@ -1,4 +1,4 @@
-"""Ceilings from samples: what was timed, the best of it, and why the rest was not measured."""
+"""Ceilings from samples: the timed repetitions, the best of them, and reasons for missing ones."""
 
 import statistics
 import time
@@ -12,7 +12,7 @@ from hpcai.core.disturbance import Disturbance
 
 Kind = Literal["gemm", "convolution", "memory", "storage_read", "storage_write"]
 Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", ""]
-"""Those of the machine file, double precision for HPL, and TF32, which accelerators use for fp32; blank: no numbers."""
+"""Machine file precisions, double precision for HPL, and TF32, used by accelerators for fp32; blank: no arithmetic."""
 PageCache = Literal["cold", "warm", "unknown", ""]
 
 
@@ -21,7 +21,7 @@ class _Part(BaseModel):
 
 
 class Sample(_Part):
-    """One timed repetition of one way to work."""
+    """One timed repetition of one method."""
 
     kind: Kind
     precision: Precision = ""
@@ -41,17 +41,17 @@ class Sample(_Part):
 
     @property
     def counts(self) -> bool:
-        """Whether the sample tells of what it is named after: what came from the page cache is not a storage rate."""
+        """Whether the sample measures its kind: a read from the page cache is not a storage rate."""
         return self.page_cache in {"", "cold"}
 
     @property
     def way(self) -> tuple[str, ...]:
-        """What all repetitions of one way share."""
+        """Key shared by all repetitions of one method."""
         return (self.kind, self.precision, self.place, f"{self.threads:09}", self.backend, self.setting)
 
 
 class NotMeasured(_Part):
-    """Something without a number, and why."""
+    """Something without a number, and the reason."""
 
     kind: Kind
     precision: Precision = ""
@@ -63,7 +63,7 @@ class NotMeasured(_Part):
 
 
 class Summary(_Part):
-    """The repetitions of one way."""
+    """The repetitions of one method."""
 
     kind: Kind
     precision: Precision
@@ -83,7 +83,7 @@ class Summary(_Part):
 
 
 class CeilingReport(_Part):
-    """All samples of one measurement, each way in short, the best ones, and what could not be measured."""
+    """All samples of one measurement, a summary per method, the best ones, and reasons for missing ones."""
 
     best: tuple[Summary, ...] = Field(description="The fastest way for each kind, precision, place and threads.")
     summaries: tuple[Summary, ...]
@@ -94,20 +94,20 @@ class CeilingReport(_Part):
 
 @dataclass(frozen=True)
 class Way:
-    """One way to do some work.
+    """One method to do some work.
 
     Attributes
     ----------
     run
-        Does the work once and returns when it is done, or on an accelerator when it is under way.
+        Does the work once; returns when it is done or, on an accelerator, when it is queued.
     work
-        Of one call [FLOP or bytes].
+        Work of one call [FLOP or byte].
     calls
-        Calls of one sample: on accelerators several, so that starting and waiting weigh little.
+        Calls per sample: several on accelerators, so that starting and waiting have little weight.
     wait
-        Returns when the last result is there.
+        Returns when the last result is available.
     family
-        Ways whose rates are alike; from the rate of the smaller the time of the larger is foretold.
+        Methods of similar rate; the rate of less work predicts the time of more.
     """
 
     kind: Kind
@@ -122,12 +122,12 @@ class Way:
 
     @property
     def unit(self) -> Literal["FLOP/s", "B/s"]:
-        """Unit of the way's rate."""
+        """Unit of the method's rate."""
         return "B/s" if self.kind == "memory" else "FLOP/s"
 
 
 def time_way(way: Way, threads: int) -> Sample:
-    """Time one repetition; the caller has run the way once before."""
+    """Time one repetition; the caller has run the method once before."""
     started_s = time.monotonic()
     for _ in range(way.calls):
         result = way.run()
@@ -148,7 +148,7 @@ def time_way(way: Way, threads: int) -> Sample:
 def report_of(
     samples: Sequence[Sample], not_measured: Iterable[NotMeasured] = (), disturbance: tuple[Disturbance, ...] = ()
 ) -> CeilingReport:
-    """Summarise samples; those that do not count stay in the report but make no ceiling."""
+    """Summarise samples; those that do not count stay in the report but give no ceiling."""
     summaries = summarise(samples)
     return CeilingReport(
         best=best_of(summaries),
@@ -160,7 +160,7 @@ def report_of(
 
 
 def summarise(samples: Iterable[Sample]) -> tuple[Summary, ...]:
-    """Return each way in short, of the samples that count."""
+    """Summarise each method over the samples that count."""
     ways: dict[tuple[str, ...], list[Sample]] = {}
     for sample in samples:
         if sample.counts:
@@ -184,7 +184,7 @@ def _summarise(samples: Sequence[Sample]) -> Summary:
 def best_of(
     summaries: Iterable[Summary], by: tuple[str, ...] = ("kind", "precision", "place", "threads")
 ) -> tuple[Summary, ...]:
-    """Return the way with the fastest repetition for each combination of the fields ``by``."""
+    """Return the method with the fastest repetition for each combination of the fields ``by``."""
     groups: dict[tuple[object, ...], list[Summary]] = {}
     for summary in summaries:
         groups.setdefault(tuple(getattr(summary, name) for name in by), []).append(summary)

@@ -1,4 +1,4 @@
-"""The bandwidth of storage on this machine: files written to the medium, and read back from it, never from memory."""
+"""Storage bandwidth of this machine: files written to the medium and read back from it, never from memory."""
 
 import errno
 import fcntl
@@ -31,13 +31,13 @@ STREAMS = (1, 4)
 REPEATS = 2
 BLOCK_BYTES = 8 << 20
 FREE_SHARE = 0.25
-"""Of the free space: a benchmark that fills a disk harms others."""
+"""Share of the free space: a benchmark that fills a disk harms others."""
 SMALLEST_BYTES = 16 << 20
 COLD_RATIO = 0.99
-"""A read is cold if the kernel counts so much of it as fetched from storage."""
+"""A read is cold if the kernel counts this share of it as fetched from storage."""
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 KINDS: tuple[Kind, ...] = ("storage_write", "storage_read")
-NO_ROOM = Message("storage.no_room", "{free} free, expected at least {needed}, so that a quarter will do")
+NO_ROOM = Message("storage.no_room", "{free} free, expected at least {needed}, because files may use only a quarter")
 WARM_READS = Message(
     "storage.warm_reads",
     "the kernel counted no fetch from storage in {warm} of {reads} reads, although the files were dropped from the "
@@ -47,7 +47,7 @@ WARM_READS = Message(
 
 @dataclass(frozen=True)
 class _Test:
-    """What is written and read: so many files at once, together so large."""
+    """One test: number of concurrent files, and their total size."""
 
     place: str
     total_bytes: int
@@ -80,21 +80,23 @@ def measure_storage(
 ) -> CeilingReport:
     """Measure writing and cold reading in folders.
 
-    A hypervisor's or a storage server's own cache cannot be seen from here: cold means not in this node's memory.
+    Caches of a hypervisor or storage server are not visible: cold means absent from this node's memory.
 
     Parameters
     ----------
     places
-        Folder of each place by its name, for example ``node-local`` and ``shared``; ``${VARIABLE}`` is replaced.
-        The last folder of a path is made if it is not there, and removed again. Files have no name: whatever
-        happens, none is left behind.
+        Folder of each location by name, for example ``node-local`` and ``shared``; ``${VARIABLE}`` is replaced. The
+        last folder of a path is created if it is missing, and removed again. Files have no name, so none is ever left
+        behind.
     file_bytes
-        Written and read in one repetition, by all streams together; less where less space is free.
+        Bytes written and read per repetition by all streams together; less if less space is free.
     streams
-        Numbers of files that are written and read at once.
+        Numbers of concurrent files.
     repeats
-        Repetitions for each number of streams; more of those whose best two do not agree
+        Repetitions per number of streams; more if the best two disagree
         (:mod:`hpcai.machine.ceilings.agreement`).
+
+    Places on one file system (the same ``st_dev``) are measured once; the setting of the others names the first.
     """
     with machine_to_itself(logger.info) as watch:
         samples, missing = _measure_places(places, (file_bytes, tuple(streams), repeats))
@@ -108,10 +110,16 @@ _Sizes = tuple[int, tuple[int, ...], int]
 def _measure_places(places: Mapping[str, str], sizes: _Sizes) -> tuple[list[Sample], list[NotMeasured]]:
     samples: list[Sample] = []
     missing: list[NotMeasured] = []
+    measured: dict[int, str] = {}
     for place, folder in places.items():
         try:
             with _folder(folder) as path:
-                _measure_place(place, path, sizes, samples)
+                device = path.stat().st_dev
+                if device in measured:
+                    samples += _samples_of_the_same(measured[device], place, samples)
+                else:
+                    _measure_place(place, path, sizes, samples)
+                    measured[device] = place
         except OSError as error:
             missing += _missing(place, f"{folder}: {_say(error)}")
         except _NoStorageError as error:
@@ -121,8 +129,17 @@ def _measure_places(places: Mapping[str, str], sizes: _Sizes) -> tuple[list[Samp
     return samples, missing
 
 
+def _samples_of_the_same(measured: str, place: str, samples: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of a place that is on the same file system: measuring it again would only take time."""
+    return [
+        sample.model_copy(update={"place": place, "setting": f"{sample.setting}, file system of {measured}"})
+        for sample in samples
+        if sample.place == measured
+    ]
+
+
 class _NoStorageError(Exception):
-    """A folder that has no storage to measure."""
+    """A folder without storage to measure."""
 
 
 @contextmanager
@@ -145,7 +162,7 @@ def _measure_place(place: str, folder: Path, sizes: _Sizes, samples: list[Sample
     if kind in IN_MEMORY:
         raise _NoStorageError(f"a file system in memory ({kind}), not storage")
     total_bytes = usable_bytes(folder, file_bytes)
-    # Random, because some file systems compress, and made beforehand.
+    # Random, because some file systems compress, and prepared in advance.
     content = memoryview(np.random.default_rng().bytes(total_bytes // min(streams)))
 
     def measure_once(counts: Iterable[int]) -> None:
@@ -160,7 +177,7 @@ def _measure_place(place: str, folder: Path, sizes: _Sizes, samples: list[Sample
 
 
 def usable_bytes(folder: Path, wanted_bytes: int) -> int:
-    """Return how much may be written in a folder: what is wanted, or a share of the free space."""
+    """Return how many bytes may be written in a folder: the requested ones, or a share of the free space."""
     free = os.statvfs(folder)
     free_bytes = free.f_bavail * free.f_frsize
     usable = min(wanted_bytes, int(FREE_SHARE * free_bytes))
@@ -172,7 +189,7 @@ def usable_bytes(folder: Path, wanted_bytes: int) -> int:
 
 
 def _measure_files(test: _Test, folder: Path, content: memoryview, samples: list[Sample]) -> None:
-    """Write files, then read them twice: through the page cache, emptied before, and around it."""
+    """Write files, then read them twice: through the emptied page cache, and bypassing it."""
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile(dir=folder, buffering=0)) for _ in range(test.streams)]
         samples.append(
@@ -183,7 +200,7 @@ def _measure_files(test: _Test, folder: Path, content: memoryview, samples: list
                 for file in files:
                     prepare(file)
             except OSError as error:
-                if error.errno != errno.EINVAL:  # this file system cannot do that
+                if error.errno != errno.EINVAL:  # unless this file system does not support it
                     raise
                 continue
             before = storage_read_bytes()
@@ -193,7 +210,7 @@ def _measure_files(test: _Test, folder: Path, content: memoryview, samples: list
 
 
 def _together(files: Sequence[IO[bytes]], work: Callable[[IO[bytes]], None]) -> float:
-    """Return how long all files took at once, from the first start to the last end [s]."""
+    """Return the time for all concurrent files, from the first start to the last end [s]."""
     barrier = threading.Barrier(len(files))
 
     def span(file: IO[bytes]) -> tuple[float, float]:
@@ -224,7 +241,7 @@ def _go_around_cache(file: IO[bytes]) -> None:
 
 
 def _read(file: IO[bytes]) -> None:
-    """Read a file from its beginning into one buffer, which begins at a page as O_DIRECT demands."""
+    """Read a file from its start into one buffer, page-aligned as O_DIRECT requires."""
     with mmap.mmap(-1, BLOCK_BYTES) as buffer:
         place = 0
         while (got := os.preadv(file.fileno(), [buffer], place)) > 0:
@@ -232,7 +249,7 @@ def _read(file: IO[bytes]) -> None:
 
 
 def storage_read_bytes() -> int | None:
-    """Return what this process has fetched from storage (proc(5), ``io``); None if the kernel does not count it."""
+    """Return the bytes that this process fetched from storage (proc(5), ``io``); None if the kernel counts none."""
     try:
         lines = Path("/proc/self/io").read_text().splitlines()
     except OSError:
@@ -241,9 +258,9 @@ def storage_read_bytes() -> int | None:
 
 
 def page_cache_state(before: int | None, after: int | None, read_bytes: int) -> PageCache:
-    """Return whether a read came from storage, from what the kernel has counted before and after it.
+    """Return whether a read came from storage, from the kernel's counts before and after it.
 
-    Some file systems do not count at all: what they fetch from storage is taken for warm, which makes no ceiling.
+    Some file systems do not count at all: their fetches from storage are taken as warm, which gives no ceiling.
     """
     if before is None or after is None:
         return "unknown"
@@ -255,7 +272,7 @@ def _missing(place: str, reason: str) -> list[NotMeasured]:
 
 
 def _missing_reads(place: str, folder: str, samples: Sequence[Sample]) -> list[NotMeasured]:
-    """Return why there is no rate of reading, if no read was cold."""
+    """Return why there is no read rate, if no read was cold."""
     reads = [sample for sample in samples if sample.kind == "storage_read" and sample.place == place]
     if any(sample.counts for sample in reads):
         return []

@@ -1,4 +1,4 @@
-"""What TensorFlow's ways share: number types, the accelerator's queue, and TF32."""
+"""Shared by TensorFlow's methods: number types, the accelerator's queue, and TF32."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -12,13 +12,13 @@ from hpcai.machine.subprocess_measure import DeviceKind
 
 TYPES = {"fp64": tf.float64, "fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 QUEUED_CALLS = 10
-"""Calls that an accelerator gets at once: starting them and waiting then weigh little."""
+"""Calls queued at once on an accelerator, so that starting and waiting have little weight."""
 FIRST_WITH_TF32 = (8, 0)
-"""Compute capability: TF32 came with Ampere (CUDA C++ Programming Guide, section Tensor cores)."""
+"""Minimum compute capability: TF32 came with Ampere (CUDA C++ Programming Guide, section Tensor cores)."""
 
 
 def precisions_of(device: DeviceKind) -> tuple[Precision, ...]:
-    """Return the precisions to try; what a device cannot do is found out by trying."""
+    """Return the precisions to try; trying shows which of them a device lacks."""
     if device == "cpu":
         return ("fp32", "bf16", "fp16")
     return ("fp32", "tf32", "bf16", "fp16") if _has_tf32() else ("fp32", "bf16", "fp16")
@@ -30,17 +30,17 @@ def _has_tf32() -> bool:
 
 
 def backend_of(device: DeviceKind) -> str:
-    """Return the name of TensorFlow on a device, as it stands in tables."""
+    """Return the name of TensorFlow on a device for tables."""
     return "tensorflow" if device == "cpu" else "tensorflow gpu"
 
 
 def calls_of(device: DeviceKind) -> int:
-    """Return how many calls make one sample."""
+    """Return the number of calls per sample."""
     return 1 if device == "cpu" else QUEUED_CALLS
 
 
 def random_tensors(shapes: Sequence[Sequence[int]], precision: Precision) -> Callable[[], list[tf.Tensor]]:
-    """Return a function that makes tensors of normal numbers when it is first called, and then returns the same."""
+    """Return a function that makes tensors of normal numbers at its first call, and then returns the same ones."""
 
     @cache
     def make() -> list[tf.Tensor]:
@@ -54,7 +54,7 @@ def random_tensors(shapes: Sequence[Sequence[int]], precision: Precision) -> Cal
 def call_with(
     compute: Callable[..., Any], operands: Callable[[], list[tf.Tensor]], precision: Precision
 ) -> Callable[[], Any]:
-    """Return a function that computes with the operands, with TF32 only where that is what is measured."""
+    """Return a function that computes on the operands, with TF32 only if TF32 is measured."""
     compiled = tf.function(compute, autograph=False)
 
     def run() -> Any:  # noqa: ANN401  a tensor
@@ -65,5 +65,5 @@ def call_with(
 
 
 def wait_for(result: Any) -> object:  # noqa: ANN401  a tensor
-    """Return when the result is there: on an accelerator a number of it has to be fetched."""
+    """Wait for the result: on an accelerator by fetching one of its numbers."""
     return tf.reshape(result, [-1])[0].numpy() if "GPU" in result.device else result

@@ -1,1 +1,1 @@
-"""HPL as it runs on this machine, and the rates of its routines."""
+"""HPL runs on this machine, and the rates of its routines."""

@@ -1,4 +1,4 @@
-"""Rates of the routines of an HPL step in the BLAS of ``hpcc``, with as many busy cores as HPL has."""
+"""Rates of an HPL step's routines in the BLAS of ``hpcc``, with as many busy cores as in HPL."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ from hpcai.metrics.quietness import judge_quiet
 
 logger = logging.getLogger(__name__)
 PARTS = (1.0, 0.75, 0.5, 0.25, 0.125)
-"""Of the order: the remaining matrix shrinks from step to step, and rates with it."""
+"""Shares of the order: the remaining matrix shrinks from step to step, and with it the rates."""
 LEAST_REPETITIONS = 3
 STUDY_DEFAULT = Tolerance()
 METHOD = {
@@ -38,7 +38,7 @@ METHOD = {
 
 
 class BlasRate(BaseModel):
-    """The rate of one routine and shape per core, with all cores of the grid at it."""
+    """Rate of one routine and shape per core, while all cores of the grid run it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     routine: Routine
@@ -50,7 +50,7 @@ class BlasRate(BaseModel):
     process_rows: int
     process_columns: int
     simultaneous: int
-    """Processes that ran the routine at the same time."""
+    """Number of processes that ran the routine concurrently."""
     threads: int = 1
     leading_rows: int = 0
     rate_flop_per_s: float | None = None
@@ -68,14 +68,14 @@ class BlasReport(OfBlas):
     disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
 
     def frame(self, source: str, tolerance: Tolerance = STUDY_DEFAULT) -> pd.DataFrame:
-        """Return one row per rate, the table ``hpl_rates``.
+        """Return one row per rate, as the table ``hpl_rates``.
 
         Parameters
         ----------
         source
             Name of the report's file, for the column ``source``.
         tolerance
-            How much others may take of a machine that is called quiet.
+            Maximum use by others for a machine to count as quiet.
         """
         table = pd.DataFrame([rate.model_dump() for rate in self.rates], columns=list(BlasRate.model_fields))
         numbers = ("rate_flop_per_s", "best_flop_per_s", "rate_bytes_per_s", "cpu_ratio")
@@ -91,11 +91,11 @@ class BlasReport(OfBlas):
 
 
 def measure_blas_rates(tests: Sequence[Mapping[str, int]]) -> BlasReport:
-    """Measure the rates that the tests need.
+    """Measure the rates needed by the tests.
 
-    DGEMM updates m/P x m/max(2, Q) with rank NB, DTRSM solves for m/max(2, Q) columns, DLASWP exchanges NB rows of so
-    many columns, all on P x Q cores at once; the panel has m/P rows and NB columns, on P cores at once, for the m of
-    :data:`PARTS` of each order. DGEMV reads the whole matrix of a process.
+    DGEMM updates m/P x m/max(2, Q) with rank NB, DTRSM solves for m/max(2, Q) columns, and DLASWP exchanges NB rows of
+    as many columns, all on P x Q cores at once. The panel has m/P rows and NB columns, on P cores at once. m takes the
+    :data:`PARTS` of each order. DGEMV reads a process's whole matrix.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def measure_blas_rates(tests: Sequence[Mapping[str, int]]) -> BlasReport:
 
 
 def plan_rates(tests: Sequence[HplTest]) -> list[BlasRate]:
-    """Return all shapes that the tests need, each once, without their rates."""
+    """Return all shapes needed by the tests, each once, without rates."""
     found: dict[tuple[object, ...], BlasRate] = {}
     for test in tests:
         for part in PARTS:
@@ -160,7 +160,7 @@ def _measure_all(tests: Sequence[HplTest], blas: BlasLibrary) -> Iterator[BlasRa
 
 
 def _measure(rate: BlasRate, workers: "Sequence[subprocess.Popen[str]]") -> BlasRate:
-    """Ask so many processes at the same moment; their repetitions count together."""
+    """Send the request to several processes at once; their repetitions are pooled."""
     request = Request(**rate.model_dump(include=set(Request.model_fields)))
     for worker in workers:
         _pipe(worker.stdin).write(request.model_dump_json() + "\n")
@@ -176,12 +176,12 @@ def _measure(rate: BlasRate, workers: "Sequence[subprocess.Popen[str]]") -> Blas
 
 
 def count_timings(rate: BlasRate, work: float, timings: Sequence[Timings]) -> BlasRate:
-    """Return a rate with what was timed: median and best over all processes.
+    """Return a rate with its timings: median and best over all processes.
 
     Parameters
     ----------
     work
-        Of one call: bytes for :data:`~hpcai.machine.hpl.routines.MOVERS`, else operations.
+        Work of one call: bytes for :data:`~hpcai.machine.hpl.routines.MOVERS`, else operations.
     """
     durations = [duration for timing in timings for duration in timing.durations_s]
     cpu_ratio = min(timing.cpu_ratio for timing in timings)
@@ -200,7 +200,7 @@ def count_timings(rate: BlasRate, work: float, timings: Sequence[Timings]) -> Bl
 
 @contextmanager
 def _start_workers(path: str, cores: Sequence[int]) -> "Iterator[list[subprocess.Popen[str]]]":
-    """Start one measuring process per core; each ends when its input does."""
+    """Start one measuring process per core; each ends when its input ends."""
     command = [sys.executable, "-m", "hpcai.machine.hpl.routines", path]
     with ExitStack() as stack:
         yield [

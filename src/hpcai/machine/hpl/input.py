@@ -1,10 +1,10 @@
-"""One test of HPL, and the input file with which ``hpcc`` runs it."""
+"""One HPL test, and the input file with which ``hpcc`` runs it."""
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 NAME = "hpccinf.txt"
 THRESHOLD = 16.0
-"""Of the scaled residual, as HPL's own example has it."""
+"""Threshold of the scaled residual, as in HPL's own example."""
 FORM = """\
 HPL through hpcc: lines 1 to 4 are not read
 one test per start, so that its wall time, its processor time and the summary belong together
@@ -46,7 +46,7 @@ HPL.out
 
 
 class HplTest(BaseModel):
-    """One linear system and the grid of processes that solves it."""
+    """One linear system and its process grid."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     order: int = Field(ge=1)
@@ -62,7 +62,7 @@ class HplTest(BaseModel):
 
     @property
     def processes(self) -> int:
-        """Number of processes of the grid."""
+        """Number of processes in the grid."""
         return self.process_rows * self.process_columns
 
     @property
@@ -74,7 +74,7 @@ class HplTest(BaseModel):
 def write_input(test: HplTest) -> str:
     """Return the text of ``hpccinf.txt`` for one test.
 
-    Without look-ahead, as a step model without overlap assumes; L1 and U are not transposed, so that every grid calls
-    DGEMM and DTRSM in the forms whose rates are measured.
+    Without look-ahead, matching a step model without overlap. L1 and U are not transposed, so that every grid calls
+    DGEMM and DTRSM in the measured forms.
     """
     return FORM.format(threshold=THRESHOLD, **test.model_dump())

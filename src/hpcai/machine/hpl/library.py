@@ -1,4 +1,4 @@
-"""The BLAS library that ``hpcc`` loads: where it lies and what it says about itself."""
+"""The BLAS library that ``hpcc`` loads: its path, name and version."""
 
 import ctypes
 import re
@@ -23,9 +23,9 @@ class BlasLibrary:
     Attributes
     ----------
     path
-        The file itself, links resolved; blank if none was found.
+        Path with links resolved; blank if none was found.
     name
-        Its name and, where it tells, its version.
+        Name and, if reported, version.
     reason
         Why there is none; blank if there is one.
     """
@@ -36,17 +36,17 @@ class BlasLibrary:
 
 
 class OfBlas(BaseModel):
-    """What a report of measurements says about the BLAS library behind them."""
+    """The BLAS library behind a report of measurements."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     library: str = ""
     library_path: str = ""
     reason: str = ""
-    """Why nothing was measured at all; blank if something was."""
+    """Why nothing was measured; blank if something was."""
 
 
 def find_blas() -> BlasLibrary:
-    """Return the very library that ``hpcc`` would load now, by the dynamic linker's own search."""
+    """Return the library that ``hpcc`` would load now, found by the dynamic linker itself."""
     program = shutil.which("hpcc")
     if program is None:
         return BlasLibrary(reason=NO_HPCC(package=PACKAGE))
@@ -61,13 +61,13 @@ def find_blas() -> BlasLibrary:
 
 
 def read_ldd(listed: str) -> str:
-    """Return the resolved path of the BLAS in what ``ldd`` prints; blank if it is not there."""
+    """Return the resolved path of the BLAS from the output of ``ldd``; blank if absent."""
     found = re.search(rf"^\s*{re.escape(SONAME)} => (\S.*) \(0x[0-9a-f]+\)$", listed, re.MULTILINE)
     return str(Path(found[1]).resolve()) if found else ""
 
 
 def name_library(path: str) -> str:
-    """Return the file's name, with the version that OpenBLAS and BLIS tell of themselves."""
+    """Return the file name, with the version reported by OpenBLAS or BLIS itself."""
     name = Path(path).name
     try:
         library = ctypes.CDLL(path)

@@ -1,4 +1,4 @@
-"""The report of HPL runs on this machine, and its table."""
+"""Report of HPL runs on this machine, and its table."""
 
 import math
 
@@ -18,7 +18,7 @@ OFF_CORE = Message(
 
 
 class HplRun(BaseModel):
-    """One start of ``hpcc`` with one test; a number that is not known is none and has a reason."""
+    """One start of ``hpcc`` with one test; an unknown number is None and has a reason."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     order: int
@@ -32,12 +32,12 @@ class HplRun(BaseModel):
     threshold: float | None = None
     verdict: str = "not measured"
     cpu_ratio: float | None = None
-    """Least time on a core over wall time of any rank, while HPL's section of the output was written."""
+    """Smallest ratio of core time to wall time of any rank, while HPL's section of the output was written."""
     steal_ratio: float | None = None
     message_rate_bytes_per_s: float | None = None
-    """Between two processes, messages of 2 MB, as the same start measured it; None for one process."""
+    """Between two processes, for 2 MB messages, measured by the same start; None for one process."""
     start_s: float | None = None
-    """Wall time of the whole start; beside HPL it runs the other tests of HPC Challenge."""
+    """Wall time of the whole start, which also runs the other tests of HPC Challenge."""
     accepted: bool = False
     reason: str = ""
     raw: str = ""
@@ -45,7 +45,7 @@ class HplRun(BaseModel):
 
 
 class HplReport(OfBlas):
-    """All starts, rejected ones as well."""
+    """All starts, including rejected ones."""
 
     runs: tuple[HplRun, ...] = ()
     versions: dict[str, str] = Field(default_factory=dict)
@@ -59,22 +59,22 @@ class HplReport(OfBlas):
             Name of the report's file, for the column ``source``.
         """
         table = pd.DataFrame([run.model_dump() for run in self.runs], columns=list(HplRun.model_fields))
-        ends = ("_s", "_ratio", "residual", "threshold")  # a rate ends with _s as well
+        ends = ("_s", "_ratio", "residual", "threshold")  # rates also end with _s
         numbers = [name for name in HplRun.model_fields if name.endswith(ends)]
         table = table.astype(dict.fromkeys(numbers, float))
         return table.assign(method="measured", library=self.library, source=source)
 
 
 def judge_run(run: HplRun) -> HplRun:
-    """Return a run with its judgement: whether it is accepted for a comparison, and if not, why.
+    """Return a run with its verdict: whether it is accepted for a comparison, and if not, why.
 
-    A run that has a reason already is none.
+    A run that already has a reason is rejected.
     """
     if run.reason:
         return run
     reasons = []
     if run.verdict != "passed":
-        reasons.append(f"the residual check says {run.verdict}")
+        reasons.append(f"the residual check reports {run.verdict}")
     if run.measured_time_s is None or run.measured_time_s < SHORTEST_S:
         reasons.append(f"shorter than {SHORTEST_S:g} s")
     if not _is_at_least(run.cpu_ratio, LEAST_CPU_RATIO):

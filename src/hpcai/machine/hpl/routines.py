@@ -1,7 +1,7 @@
-"""The routines of an HPL step, called in the BLAS that ``hpcc`` loads; a measuring process of its own.
+"""Time the routines of an HPL step in the BLAS that ``hpcc`` loads; runs as a separate measuring process.
 
-Reads one JSON request per line and answers each with one line of times. Several such processes get the same request at
-the same moment, so that a rate holds with as many busy cores as the grid of processes has.
+Reads one JSON request per line and answers each with one line of times. Several such processes get the same request
+at once, so that a rate applies with as many busy cores as the process grid has.
 """
 
 import ctypes
@@ -20,24 +20,24 @@ from pydantic import BaseModel, ConfigDict
 
 Routine = Literal["dgemm", "dtrsm", "panel", "dlaswp", "dgemv"]
 MOVERS: tuple[Routine, ...] = ("dlaswp", "dgemv")
-"""Routines that are bound by memory: they have a rate in bytes instead of operations."""
+"""Memory-bound routines: their rates are in bytes instead of operations."""
 Matrix = npt.NDArray[np.float64]
 COLUMN_MAJOR, AS_IS, LOWER, UNIT, LEFT = 102, 111, 122, 132, 141
-"""Values of CBLAS."""
+"""Constants of CBLAS."""
 SMALLEST_PANEL = 4
-"""Columns at which HPL ends its recursion, as its input file asks here."""
+"""Number of columns at which HPL's recursion ends, as set in its input file."""
 REPETITIONS = 5
 MOST_REPETITIONS = 20
 SHORTEST_S = 0.05
-"""A timing repeats calls until it lasts so long: 50 ms against a scheduler's slices of some milliseconds."""
+"""Minimum duration of a timing [s], by repeating calls: 50 ms, against scheduler slices of some milliseconds."""
 CPU_RATIO = 0.97
-"""A repetition counts if the process had its core for so much of the wall time."""
+"""A repetition counts if the process had its core for this share of the wall time."""
 ITEM_BYTES = 8
 PANEL_CALLS = tuple(f"cblas_{name}" for name in ("idamax", "dswap", "dscal", "dger", "dgemm", "dtrsm"))
 
 
 class Request(BaseModel):
-    """What shall be timed.
+    """What to time.
 
     DGEMM (rows x columns, rank block), DTRSM (block x columns), a panel (rows x block), DLASWP (block exchanges among
     the last rows of a matrix of leading_rows x columns) or DGEMV (rows x columns).
@@ -53,7 +53,7 @@ class Request(BaseModel):
 
     @property
     def work_flop(self) -> float:
-        """Work of one call, as the HPL step model counts it [FLOP]."""
+        """Work of one call, as counted by the HPL step model [FLOP]."""
         if self.routine == "dgemm":
             return 2.0 * self.rows * self.columns * self.block
         if self.routine == "dtrsm":
@@ -62,7 +62,7 @@ class Request(BaseModel):
 
     @property
     def work_bytes(self) -> float:
-        """Bytes that one call reads and writes [B]: DLASWP two elements of each pair, DGEMV the matrix."""
+        """Bytes read and written by one call [B]: two elements per pair for DLASWP, the matrix for DGEMV."""
         if self.routine == "dlaswp":
             return 4.0 * ITEM_BYTES * self.block * self.columns
         return float(ITEM_BYTES) * self.rows * self.columns
@@ -74,17 +74,17 @@ class Request(BaseModel):
 
 
 class Timings(BaseModel):
-    """Seconds per call of each repetition that had its core to itself, without the time of calling."""
+    """Seconds per call of each undisturbed repetition, without the call overhead."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     durations_s: tuple[float, ...]
     cpu_ratio: float
-    """Processor time over wall time of the repetitions counted; of all if none counts."""
+    """Processor time over wall time of the counted repetitions; of all repetitions if none counts."""
     tried: int
 
 
 class Blas:
-    """The routines of one library, on matrices in column order."""
+    """The routines of one library, on column-major matrices."""
 
     def __init__(self, path: str) -> None:
         self.library: Any = ctypes.CDLL(path)
@@ -92,7 +92,7 @@ class Blas:
         self.one, self.minus_one = ctypes.c_double(1.0), ctypes.c_double(-1.0)
 
     def without_work(self) -> "Blas":
-        """Return routines whose calls go to a function that does nothing: what is left is the time of calling."""
+        """Return routines whose calls go to a function that does nothing; what remains is the call overhead."""
         idle = copy(self)
         nothing = ctypes.CDLL(None).getpagesize
         idle.library = SimpleNamespace(**dict.fromkeys(PANEL_CALLS, nothing))
@@ -130,7 +130,7 @@ class Blas:
     def factorise(self, panel: Matrix) -> list[int]:
         """Factorise a panel in place with row exchanges; return the row exchanged with each row.
 
-        Recursive and right-looking down to :data:`SMALLEST_PANEL` columns, as HPL does by these settings.
+        Recursive and right-looking down to :data:`SMALLEST_PANEL` columns, as HPL does with these settings.
         """
         pivots: list[int] = []
         self._recurse(_at(panel), panel.shape, (0, panel.shape[1]), pivots)
@@ -193,16 +193,16 @@ def _place(start: int, rows: int, row: int, column: int) -> int:
 
 
 def time_routine(blas: Blas, request: Request) -> Timings:
-    """Time warm calls; repetitions without the core to themselves are done again, so often as is allowed.
+    """Time warm calls; repeat disturbed repetitions up to a limit.
 
-    A panel takes hundreds of calls from Python: the time of calling, measured with calls that do nothing, is taken off.
+    A panel takes hundreds of calls from Python: the call overhead, measured with empty calls, is subtracted.
     """
     prepare, call = _make_call(blas, request)
     prepare()
     begin = time.perf_counter()
     call()
     duration_s = max(time.perf_counter() - begin, 1e-9)
-    # A panel is spoiled by its factorisation: it is restored before every call, outside the timed part.
+    # Factorisation destroys a panel: restore it before every call, outside the timed part.
     calls = math.ceil(SHORTEST_S / duration_s)
     kept: list[tuple[float, float]] = []
     every: list[tuple[float, float]] = []
@@ -224,7 +224,7 @@ def time_routine(blas: Blas, request: Request) -> Timings:
 
 
 def _time_calling(blas: Blas, request: Request) -> float:
-    """Return the time of calling without work; only a panel is more than one call."""
+    """Return the overhead of calls; only a panel consists of more than one."""
     if request.routine != "panel":
         return 0.0
     prepare, call = _make_call(blas.without_work(), request)
@@ -233,7 +233,7 @@ def _time_calling(blas: Blas, request: Request) -> float:
 
 
 def _make_call(blas: Blas, request: Request) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return what prepares a call and the call itself, on random matrices whose values stay small."""
+    """Return the preparation of a call and the call itself, on random matrices whose values stay small."""
     generator = np.random.default_rng(0)
 
     def fill(rows: int, columns: int) -> Matrix:
@@ -244,7 +244,7 @@ def _make_call(blas: Blas, request: Request) -> tuple[Callable[[], object], Call
         result = fill(request.rows, request.columns)
         return _nothing, lambda: blas.update(left, right, result)
     if request.routine == "dtrsm":
-        # Small entries: solving again and again in place must not overflow.
+        # Small entries, so that repeated in-place solving does not overflow.
         triangle, right = fill(request.block, request.block) / request.block**2, fill(request.block, request.columns)
         return _nothing, lambda: blas.solve(triangle, right)
     if request.routine == "dlaswp":
@@ -268,7 +268,7 @@ def _nothing() -> None:
 
 
 def main() -> None:
-    """Answer requests until the input ends; the argument is the library's path."""
+    """Answer requests until the input ends; the argument is the path of the library."""
     blas = Blas(sys.argv[1])
     for line in sys.stdin:
         print(time_routine(blas, Request.model_validate_json(line)).model_dump_json(), flush=True)

@@ -1,7 +1,7 @@
-"""Runs a real HPL on this machine: Debian's ``hpcc``, one test per start, watched for the cores it had.
+"""Run HPL on this machine with Debian's ``hpcc``, one test per start, and monitor its core time.
 
-``hpcc`` always runs all tests of HPC Challenge, HPL last; their size follows the order of the matrix. None can be
-switched off, so that every start takes some seconds more than HPL itself (``start_s`` of each run).
+``hpcc`` always runs the whole HPC Challenge suite, HPL last; the size of the tests follows the order of the matrix. So
+every start takes some seconds more than HPL itself (``start_s`` of each run).
 """
 
 import logging
@@ -24,24 +24,24 @@ from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
 from hpcai.parsers.hpl import operations, read_hpl
 
 PERIOD_S = 0.05
-"""Between two looks; one takes some hundred microseconds of a core that a rank may want."""
+"""Sampling interval [s]; a sample takes some hundred microseconds of a core that a rank may need."""
 BEGIN, END = b"Begin of HPL section.", b"End of HPL section."
 RANK = "hpcc"
 
 
 @dataclass(frozen=True)
 class CoreUse:
-    """What the ranks got while HPL ran.
+    """Core use by the ranks during HPL.
 
     Attributes
     ----------
     wall_s
-        Between the first and the last look at the ranks.
+        Time between the first and the last sample of the ranks.
     cpu_ratio
-        Time on a core over wall time, of the rank that got least. A rank that waits for a message polls, which is
-        time on a core as well: only a rank whose core was taken away is below one. NaN if it is not known.
+        Core time over wall time of the rank that got least. A rank that waits for a message polls, which also counts as
+        core time: the ratio is below one only if a rank's core was taken away. NaN if unknown.
     steal_ratio
-        Time that a hypervisor took from this machine's cores, over their time; a rank cannot see it. NaN if unknown.
+        Share of core time taken by a hypervisor; a rank cannot see it. NaN if unknown.
     """
 
     wall_s: float = 0.0
@@ -58,29 +58,29 @@ class _Look:
 
 @dataclass
 class _Section:
-    """Looks at the ranks since the section of HPL began in the output file."""
+    """Samples of the ranks since HPL's section began in the output file."""
 
     output: Path
     looks: list[_Look] = field(default_factory=list)
     ended: bool = False
 
     def follow(self, launcher: int) -> None:
-        """Look again at the ranks if HPL is running."""
+        """Sample the ranks again if HPL is running."""
         text = self.output.read_bytes() if self.output.exists() else b""
         self.ended = self.ended or END in text
         if BEGIN in text and not self.ended:
-            # Walking through all processes would take a core away from a rank: once is enough.
+            # Scanning all processes would take a core from a rank, so do it only once.
             ranks = list(self.looks[0].on_core_s) if self.looks else _find_ranks(launcher)
             self.looks = [*self.looks[:1], _look(ranks)]
 
 
 def watch_run(command: list[str], folder: Path, environment: dict[str, str], limit_s: float) -> CoreUse:
-    """Run ``hpcc`` in a folder and watch its ranks.
+    """Run ``hpcc`` in a folder and monitor its ranks.
 
     Raises
     ------
     LaunchError
-        If it ends with an error, or not within the limit.
+        If it fails or exceeds the time limit.
     """
     section = _Section(folder / "hpccoutf.txt")
     with (folder / "launcher.txt").open("w+b") as words:
@@ -106,7 +106,7 @@ def watch_run(command: list[str], folder: Path, environment: dict[str, str], lim
 
 
 def judge(looks: list[_Look]) -> CoreUse:
-    """Return what the ranks got between the first and the last look."""
+    """Return the ranks' core use between the first and the last sample."""
     if len(looks) < 2 or looks[-1].time_s <= looks[0].time_s:
         return CoreUse()
     first, last = looks[0], looks[-1]
@@ -117,14 +117,14 @@ def judge(looks: list[_Look]) -> CoreUse:
 
 
 def _look(found: list[int]) -> _Look:
-    """Read the time that each rank was on a core, and the time stolen from all cores."""
+    """Read each rank's time on a core, and the time stolen from all cores."""
     now = time.monotonic()
     ranks = {rank: _read_on_core(rank) for rank in found}
     return _Look(now, {rank: value for rank, value in ranks.items() if value is not None}, _read_steal())
 
 
 def _find_ranks(launcher: int) -> list[int]:
-    """Return the processes that the launcher has started under the name of the benchmark."""
+    """Return the processes that the launcher started under the benchmark's name."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -137,16 +137,16 @@ def _find_ranks(launcher: int) -> list[int]:
 def _read_name(entry: Path) -> tuple[str, int]:
     try:
         head, _, tail = (entry / "stat").read_text().rpartition(")")
-    except OSError:  # ended meanwhile
+    except OSError:  # the process has ended
         return "", 0
     return head.partition("(")[2], int(tail.split()[1])
 
 
 def _read_on_core(rank: int) -> float | None:
-    """Return the time of a rank's first thread on a core [s] (scheduler statistics, nanoseconds)."""
+    """Return the core time of a rank's first thread [s] (scheduler statistics, nanoseconds)."""
     try:
         return int(Path(f"/proc/{rank}/schedstat").read_text().split()[0]) * 1e-9
-    except (OSError, ValueError, IndexError):  # ended meanwhile, or a kernel without these statistics
+    except (OSError, ValueError, IndexError):  # the process has ended, or the kernel lacks these statistics
         return None
 
 
@@ -160,10 +160,10 @@ __all__ = ["HplReport", "HplRun", "HplTest", "run_hpl"]
 logger = logging.getLogger(__name__)
 LONGEST_S = 900.0
 ATTEMPTS = 3
-"""A run without the cores to itself is done again so often; all of them stay in the report."""
+"""Maximum number of attempts until a run has the cores to itself; all attempts stay in the report."""
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 ROUNDING_S = 0.0051
-"""The row of results has two decimals; the summary's time is the same one with more digits."""
+"""Tolerance [s]: the row of results has two decimals, the summary repeats its time with more digits."""
 
 
 @dataclass(frozen=True)
@@ -181,9 +181,9 @@ def run_hpl(tests: Sequence[Mapping[str, int]], raw_folder: Path, attempts: int 
     tests
         ``order``, ``block`` and, unless they are 1, ``process_rows`` and ``process_columns`` of each.
     raw_folder
-        Keeps the whole output of each start, as ``hpccoutf-ORDER-BLOCK-ROWSxCOLUMNS-ATTEMPT.txt``.
+        Gets the complete output of each start, as ``hpccoutf-ORDER-BLOCK-ROWSxCOLUMNS-ATTEMPT.txt``.
     attempts
-        Starts of a test until one of them had the cores to itself.
+        Maximum starts of a test until one of them has the cores to itself.
     """
     wanted = [HplTest.model_validate(dict(test)) for test in tests]
     blas, launcher = find_blas(), find_launcher()
@@ -208,14 +208,14 @@ def run_hpl(tests: Sequence[Mapping[str, int]], raw_folder: Path, attempts: int 
 
 
 def find_launcher() -> str | None:
-    """Return Open MPI's launcher, against which Debian's ``hpcc`` is built."""
+    """Return Open MPI's launcher, for which Debian's ``hpcc`` is built."""
     return shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 
 
 def build_command(launcher: str, processes: int) -> list[str]:
     """Return the command of one start.
 
-    Ranks are not bound: the launcher would bind those of every start to the same first cores, whoever is there.
+    Ranks are not bound: the launcher would bind every start's ranks to the same first cores, even if these are busy.
     """
     as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     return [launcher, *as_root, "--bind-to", "none", "-np", str(processes), "hpcc"]
@@ -256,7 +256,7 @@ def _run_once(test: HplTest, launcher: str, raw_folder: Path, attempt: int) -> H
 
 
 def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float | None, start_s: float) -> HplRun:
-    """Return a run with what the output of ``hpcc`` says of its one test."""
+    """Return a run with the results from the output of ``hpcc`` for its one test."""
     try:
         table = read_hpl(raw).table
     except ParseError as error:
@@ -285,13 +285,13 @@ def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float
 
 
 def _refine(printed_s: float, text: str) -> float:
-    """Return the time with the summary's digits, if it is the printed one."""
+    """Return the time with the summary's digits, if both agree."""
     fine_s = _summary_value(text, "HPL_time")
     return fine_s if abs(fine_s - printed_s) <= ROUNDING_S else printed_s
 
 
 def _summary_value(text: str, name: str) -> float:
-    """Return a number of hpcc's summary; NaN if it is not there."""
+    """Return a number from hpcc's summary; NaN if absent."""
     found = re.search(rf"^{name}=(\d+\.?\d*(?:e[+-]?\d+)?)$", text, re.MULTILINE)
     return float(found[1]) if found else math.nan
 
@@ -301,7 +301,7 @@ def _known(value: float) -> float | None:
 
 
 def _read_versions(launcher: str, raws: list[Path]) -> dict[str, str]:
-    """Return what launcher, suite and HPL say of themselves."""
+    """Return the versions reported by launcher, suite and HPL."""
     asked = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout
     versions = {"launcher": (asked.splitlines() or [""])[0]}
     text = raws[0].read_text(errors="replace") if raws else ""

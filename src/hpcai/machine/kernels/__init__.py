@@ -1,1 +1,1 @@
-"""The times of kernels and of reference steps, which the predictors learn from."""
+"""Times of kernels and of reference steps, the training data of the predictors."""

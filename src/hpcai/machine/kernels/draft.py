@@ -1,4 +1,4 @@
-"""The draft of a kernel measurement: what is measured so far, so that an interrupted measurement can go on."""
+"""Draft of a kernel measurement: the results so far, so that an interrupted measurement can resume."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ class _Line(BaseModel):
 
 
 class Fingerprint(_Line):
-    """What a measurement belongs to; its first line. Times of another machine or software are not mixed with it."""
+    """Origin of a measurement, in its first line. Times of other machines or software are never mixed with it."""
 
     processor: str
     software: str
@@ -19,11 +19,11 @@ class Fingerprint(_Line):
     threads: int
     seed: int
     cases: str
-    """Digest of the first cases: the same seed gives others where the ranges have changed."""
+    """Digest of the first cases: if the ranges changed, the same seed gives other cases."""
 
 
 class Started(_Line):
-    """Written by every measuring process when it comes to its first case: what ends it from then on is a case."""
+    """Written by every measuring process at its first case: a later crash is attributed to a case."""
 
     run: str
 
@@ -34,11 +34,11 @@ class TimedCase(_Line):
     Attributes
     ----------
     kernel, index
-        Which case: the place in the kernel's list of random cases.
+        Identify the case: index in the kernel's list of random cases.
     cpu_time_s, cpu_time_min_s
         Median and smallest CPU time of one execution [s]; None if not measured.
     repetitions
-        Warm repetitions behind them.
+        Number of warm repetitions.
     reason
         Why there is no time.
     """
@@ -60,18 +60,18 @@ _ANY: TypeAdapter[Fingerprint | TimedCase | Started] = TypeAdapter(Fingerprint |
 
 
 def append_line(draft: Path, line: Fingerprint | Started | TimedCase) -> None:
-    """Add one line atomically."""
+    """Append one line atomically."""
     with draft.open("a") as file:
         file.write(line.model_dump_json(exclude_defaults=True) + "\n")
 
 
 def resume_draft(draft: Path, fingerprint: Fingerprint) -> set[tuple[str, int]]:
-    """Make a draft ready to be continued, and return the cases that it has; one of other origin is restarted."""
+    """Prepare a draft for continuation, and return its cases; a draft of other origin is restarted."""
     lines = list(_whole_lines(draft))
     if not lines or lines[0] != fingerprint:
         draft.write_text(fingerprint.model_dump_json() + "\n")
         return set()
-    # What was written when a process was killed may be half a line.
+    # A killed process may have left half a line.
     text = draft.read_bytes()
     draft.write_bytes(text[: text.rfind(b"\n") + 1])
     return {line.key for line in lines if isinstance(line, TimedCase)}
@@ -83,18 +83,18 @@ def read_cases(draft: Path) -> dict[tuple[str, int], TimedCase]:
 
 
 def read_fingerprint(draft: Path) -> Fingerprint | None:
-    """Return what a draft belongs to, None if it has not been started."""
+    """Return the origin of a draft, None if it is empty."""
     first = next(_whole_lines(draft), None)
     return first if isinstance(first, Fingerprint) else None
 
 
 def has_started(draft: Path, run: str) -> bool:
-    """Return whether the measuring process of that name has come to its first case."""
+    """Return whether the measuring process of that name has reached its first case."""
     return Started(run=run) in _whole_lines(draft)
 
 
 def _whole_lines(draft: Path) -> Iterator[Fingerprint | Started | TimedCase]:
-    """Return the lines up to the first that is not whole."""
+    """Return the lines before the first incomplete one."""
     if not draft.exists():
         return
     for text in draft.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""The operations behind the kernels of the regressors, as TensorFlow and oneDNN run them in a training step.
+"""The regressors' kernels as TensorFlow and oneDNN operations of a training step.
 
 Layouts are channels-last, convolutions are padded to equal size ("SAME"), all numbers are float32.
 """
@@ -20,14 +20,14 @@ _RANDOM = np.random.default_rng(1).standard_normal(2**16, dtype=np.float32)
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation and the operands of one case.
+    """One operation with the operands of one case.
 
     Attributes
     ----------
     compute
         Runs the operation on the operands.
     operands
-        Tensors of random numbers, and shapes where an operation takes them.
+        Random tensors, and shapes where an operation takes them.
     """
 
     compute: Callable[..., Any]
@@ -105,7 +105,7 @@ def _average_pool(kernel: str, case: Mapping[str, int]) -> Operation:
 
 
 def _batch_norm(kernel: str, case: Mapping[str, int]) -> Operation:
-    """Return the fused operation, which is what the training uses."""
+    """Return the fused operation, as used in training."""
     inputs, channels = _random(*_image(case)), case["channels_in"]
     scale, offset = tf.ones([channels]), tf.zeros([channels])
 
@@ -144,14 +144,14 @@ def _softmax(kernel: str, case: Mapping[str, int]) -> Operation:
         return Operation(lambda x: raw.Softmax(logits=x), [inputs])
 
     def backward(y: tf.Tensor, g: tf.Tensor) -> tf.Tensor:
-        # The operations that TensorFlow's gradient of Softmax consists of.
+        # The operations of TensorFlow's Softmax gradient.
         return (g - tf.reduce_sum(g * y, -1, keepdims=True)) * y
 
     return Operation(backward, [raw.Softmax(logits=inputs), inputs])
 
 
 def _sgd(_kernel: str, case: Mapping[str, int]) -> Operation:
-    """Return an update with momentum as the training's optimiser does it, each case on variables of its own size."""
+    """Return an update with momentum by the training's optimiser; each case has variables of its own size."""
     weights, velocity = _variables()
     for variable in (weights, velocity):
         variable.assign(tf.zeros([case["parameters"]]))
@@ -168,7 +168,7 @@ _VARIABLES: list[tf.Variable] = []
 
 
 def _variables() -> tuple[tf.Variable, tf.Variable]:
-    """Return the two variables of all updates; each case gives them its size."""
+    """Return the two variables shared by all updates; each case resizes them."""
     while len(_VARIABLES) < 2:
         _VARIABLES.append(tf.Variable(tf.zeros([1]), shape=[None]))
     return _VARIABLES[0], _VARIABLES[1]

@@ -1,9 +1,8 @@
-"""The measuring process of the kernels of one family: one thread on one core, a line of the draft for every case.
+"""Measuring process for one family's kernels: one thread on one core, one line of the draft per case.
 
 A time is the median CPU time of single calls of TensorFlow's operation on the same operands, so caches are as warm as
-their size allows. CPU time of the process, all threads, because wall time is useless on shared machines. Each call has
-the cost of starting an operation from Python in it, 5 to 10 microseconds; a compiled step starts its operations for
-less.
+their size allows. CPU time covers all threads of the process; wall time is useless on shared machines. Each call
+includes 5 to 10 microseconds for starting an operation from Python; a compiled step starts its operations faster.
 """
 
 import argparse
@@ -31,13 +30,13 @@ THREADS = 1
 REPETITIONS = 3
 MOST_REPETITIONS = 101
 KNOWN_CASES = 20
-"""Of each kernel, by which a draft is known to be of the same list of cases."""
+"""Number of cases per kernel in the fingerprint, which identifies the list of cases."""
 ENOUGH_S = 4e-3
-"""Of short operations as many calls are timed as take so long: a single one says little."""
+"""Total time for calls of a short operation [s]: a single call is not meaningful."""
 
 
 def main() -> None:
-    """Measure all cases of a family that the draft does not have yet."""
+    """Measure all cases of a family that are missing in the draft."""
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
     parser.add_argument("--family", choices=tuple(FAMILIES), required=True)
     parser.add_argument("--samples", type=int, required=True)
@@ -54,7 +53,7 @@ def main() -> None:
 
 
 def list_cases(family: KernelFamily, samples: int, seed: int) -> Iterator[tuple[str, int, dict[str, int]]]:
-    """Return kernel, index and sizes of all cases in the order of measuring: the kernels in turn."""
+    """Return kernel, index and sizes of all cases in measuring order: alternating between the kernels."""
     tables = {kernel: sample_cases(kernel, samples, seed) for kernel in FAMILIES[family]}
     for index in range(samples):
         for kernel, cases in tables.items():
@@ -62,7 +61,7 @@ def list_cases(family: KernelFamily, samples: int, seed: int) -> Iterator[tuple[
 
 
 def settle() -> None:
-    """Settle core, threads and libraries as a training rank with one core has them; before TensorFlow starts."""
+    """Configure core, threads and libraries like a training rank with one core; call it before TensorFlow starts."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     from hpcai.training.engine import configure_device
 
@@ -82,7 +81,7 @@ def _fingerprint(family: KernelFamily, seed: int) -> Fingerprint:
 
 
 def software_versions() -> str:
-    """Return the versions of what computes; TensorFlow is imported."""
+    """Return the versions of the computing libraries; TensorFlow is imported."""
     import keras
     import tensorflow as tf
 
@@ -90,7 +89,7 @@ def software_versions() -> str:
 
 
 def processor_model() -> str:
-    """Return the processor's name as the kernel gives it."""
+    """Return the processor's name from the kernel."""
     return processor_facts().get("model name", "unknown")
 
 
@@ -100,7 +99,7 @@ def time_case(kernel: str, index: int, case: Mapping[str, int]) -> TimedCase:
 
     try:
         times = time_operation(operation(kernel, case))
-    except Exception as error:  # whatever a library raises for what it cannot do
+    except Exception as error:  # libraries raise many types for unsupported cases
         return TimedCase(kernel=kernel, index=index, reason=say_error(error))
     return TimedCase(
         kernel=kernel,
@@ -112,12 +111,12 @@ def time_case(kernel: str, index: int, case: Mapping[str, int]) -> TimedCase:
 
 
 def time_operation(operation: "Operation") -> list[float]:
-    """Return the times of warm calls: :data:`ENOUGH_S` together, but :data:`REPETITIONS` at least."""
+    """Return the times of warm calls: :data:`ENOUGH_S` in total, but at least :data:`REPETITIONS` calls."""
 
     def call() -> object:
         return operation.compute(*operation.operands)
 
-    call()  # makes oneDNN's code for these shapes
+    call()  # generates oneDNN's code for these shapes
     call()
     first_s = cpu_time_s(call)
     count = min(MOST_REPETITIONS, max(REPETITIONS, math.ceil(ENOUGH_S / max(first_s, 1e-9))))
@@ -125,7 +124,7 @@ def time_operation(operation: "Operation") -> list[float]:
 
 
 def cpu_time_s(call: Callable[..., object], *arguments: object) -> float:
-    """Return the CPU time of one call, in all threads of this process [s]."""
+    """Return the CPU time of one call over all threads of this process [s]."""
     started_s = time.process_time()
     call(*arguments)
     return time.process_time() - started_s

@@ -1,4 +1,4 @@
-"""Reference networks whose training steps are measured, made of the lists of layers that the cost models read."""
+"""Reference networks for measured training steps, built from the layer lists that the cost models read."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ SMALL_WIDTHS = (32, 64, 128)
 
 
 def reference_network(name: str) -> LayerList:
-    """Return the layers of one of the reference networks, for images of CIFAR-10's shape."""
+    """Return the layers of a reference network, for images of CIFAR-10's shape."""
     return _small_cnn() if name == "small_cnn" else build_network(name, "cifar10")
 
 
@@ -40,13 +40,13 @@ def _small_cnn() -> LayerList:
 def build_model(network: LayerList, batch: int) -> keras.Model:
     """Return a Keras model with exactly the layers of a list; its outputs are logits.
 
-    A layer that does not fit the shape before it begins a second branch at the entry of its residual block, and
-    ``add`` joins the two. Without such a layer the entry itself is the second operand.
+    A layer that does not fit the preceding shape begins a second branch at the entry of its residual block, and ``add``
+    joins the two. Without such a layer the entry itself is the second operand.
 
     Raises
     ------
     ValueError
-        If a layer is of a kind that image networks without concatenation do not have, or shapes do not fit.
+        If image networks without concatenation have no layer of this kind, or shapes do not fit.
     """
     inputs = keras.Input(network.layers[0].input_shape, batch_size=batch)
     present = entry = inputs
@@ -88,7 +88,7 @@ def _convolution(layer: Layer) -> keras.layers.Layer:
 
 
 def _max_pool(layer: Layer) -> keras.layers.Layer:
-    # A window that the stride does not tell apart: whole windows only.
+    # The stride does not determine the window here: whole windows only.
     padding = "valid" if layer.kernel == layer.strides else "same"
     return keras.layers.MaxPooling2D(layer.kernel, layer.strides, padding=padding, name=layer.name)
 

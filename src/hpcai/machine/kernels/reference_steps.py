@@ -1,4 +1,4 @@
-"""Measured training steps of reference networks, with one thread: what the cost models are checked against."""
+"""Measured training steps of reference networks, with one thread, for checking the cost models."""
 
 import argparse
 import logging
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 MODULE = "hpcai.machine.kernels.reference_steps"
 BATCHES: dict[str, tuple[int, ...]] = {"small_cnn": (8, 16, 32), "vgg11": (8, 16, 32), "resnet50": (8,)}
-"""Batches of each network to measure; ResNet-50 has nine times the work of VGG11."""
+"""Batch sizes to measure for each network; ResNet-50 has nine times the work of VGG11."""
 REPETITIONS = 5
-"""At least; of short steps as many as take :data:`ENOUGH_S`, up to :data:`MOST_REPETITIONS`."""
+"""Minimum repetitions; short steps repeat for :data:`ENOUGH_S`, up to :data:`MOST_REPETITIONS`."""
 MOST_REPETITIONS = 30
 ENOUGH_S = 2.0
 RATE = 1e-4
 MOMENTUM = 0.9
 CLASSES = 10
 LIMIT_S = 300.0
-"""For one network with all its batches."""
+"""Time limit for one network with all its batch sizes [s]."""
 Part = Literal["forward", "gradients", "step"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
@@ -58,7 +58,7 @@ class StepTime(_Part):
 
 
 class ReferenceReport(_Part):
-    """Steps of all reference networks, and the layers that they consist of."""
+    """Steps of all reference networks, and their layers."""
 
     processor: str
     software: str
@@ -70,7 +70,7 @@ class ReferenceReport(_Part):
 
 
 class _Found(_Part):
-    """What the process of one network prints first."""
+    """First output of one network's process."""
 
     processor: str
     software: str
@@ -81,14 +81,14 @@ def measure_reference_steps(networks: Sequence[str], python: Sequence[str] = THI
     """Measure compiled training steps of the reference networks on random images, each network in its own process.
 
     A step is TensorFlow's compiled function of forward pass, loss, gradients and the training's SGD with momentum, with
-    one thread on one core; its time is the median CPU time of :data:`REPETITIONS` or more, after two that warm up.
+    one thread on one core. Its time is the median CPU time of at least :data:`REPETITIONS`, after two warm-ups.
 
     Parameters
     ----------
     networks
         Names, keys of :data:`BATCHES`.
     python
-        Command that is this environment's Python, or that of the machine's image.
+        Command that runs Python in this environment or in the machine's image.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def read_reference_steps(path: Path, tolerance: Tolerance) -> tuple[dict[str, La
 
 
 def _run(name: str, python: Sequence[str]) -> tuple[_Found, list[StepTime]]:
-    """Return what the process of one network told; for what it did not come to, the reason."""
+    """Return the output of one network's process; the reason for every part that it did not reach."""
     command = [*python, "-m", MODULE, "--network", name]
     logger.info("reference steps: measures %s", name)
     ended = run_process(command, LIMIT_S)
@@ -146,7 +146,7 @@ def _missing(name: str, steps: Sequence[StepTime], reason: str) -> list[StepTime
 
 
 def main() -> None:
-    """Print what is measured and a line for each part of the steps of one network."""
+    """Print the setup and one line for each part of a network's steps."""
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
     parser.add_argument("--network", choices=tuple(BATCHES), required=True)
     name = parser.parse_args().network
@@ -167,9 +167,9 @@ def compile_parts(model: "keras.Model", batch: int) -> dict[Part, Callable[[], o
     Parameters
     ----------
     model
-        Its outputs are logits of 10 classes.
+        The model; its outputs are logits of 10 classes.
     batch
-        Samples.
+        Number of samples.
     """
     import tensorflow as tf
 
@@ -197,7 +197,7 @@ def compile_parts(model: "keras.Model", batch: int) -> dict[Part, Callable[[], o
 
 
 def _time_parts(network: str, batch: int, calls: dict[Part, Callable[[], object]]) -> list[StepTime]:
-    """Time the parts in turn, so that a disturbance spreads over all."""
+    """Time the parts in turn, so that a disturbance affects all of them."""
     for call in calls.values():
         call()  # traces and compiles
     first_s = sum(cpu_time_s(call) for call in calls.values())

@@ -1,4 +1,4 @@
-"""The times of the kernels of a training step on this machine, in random sizes, for the regressors to learn from."""
+"""Times of a training step's kernels on this machine, in random sizes, for training the regressors."""
 
 import json
 import logging
@@ -25,9 +25,9 @@ from hpcai.predict.kernels.cases import FAMILIES, INPUTS, KERNELS, sample_cases
 logger = logging.getLogger(__name__)
 MODULE = "hpcai.machine.kernels.process"
 CASE_LIMIT_S = 30.0
-"""A case takes a second at most; what takes longer hangs."""
+"""Time limit per case [s]; a case takes a second at most, so a longer one hangs."""
 START_LIMIT_S = 180.0
-"""Libraries may come from a slow file system."""
+"""Time limit for starting [s]; libraries may come from a slow file system."""
 LOOK_EVERY_S = 0.2
 SAY_EVERY_S = 5.0
 METHOD = "measured: CPU time, median of the repetitions of the least disturbed of the passes"
@@ -36,43 +36,42 @@ METHOD = "measured: CPU time, median of the repetitions of the least disturbed o
 def measure_kernels(
     family: KernelFamily, samples: int, seed: int, draft: Path, *, passes: int, python: Sequence[str] = THIS_PYTHON
 ) -> pd.DataFrame:
-    """Measure random cases of all kernels of a family, with one thread, in its own process.
+    """Measure random cases of all kernels of a family, with one thread, in a separate process.
 
-    All cases are measured in several passes, one after another: what disturbs a shared machine for seconds or minutes
-    meets a case in one pass and spares it in another. A case that crashes its process or hangs is left out with its
-    reason, and the process starts again after it.
+    All cases are measured in several consecutive passes: a disturbance of seconds or minutes on a shared machine
+    affects a case in one pass but not in another. A case that crashes its process or hangs is skipped with its reason,
+    and the process restarts after it.
 
     Parameters
     ----------
     family
         One of :data:`hpcai.predict.kernels.cases.FAMILIES`.
     samples
-        Cases of each kernel.
+        Number of cases per kernel.
     seed
-        Of the random cases.
+        Seed of the random cases.
     draft
-        JSON lines of what is measured so far, one file for each pass, numbered from this name; an interrupted
-        measurement goes on where it stopped. A draft of another machine, software or seed is restarted.
+        JSON lines with the results so far, one file per pass, numbered from this name; an interrupted measurement
+        resumes where it stopped. A draft of another machine, software or seed is restarted.
     passes
         Number of passes.
     python
-        Command that is this environment's Python, or that of the machine's image.
+        Command that runs Python in this environment or in the machine's image.
 
     Returns
     -------
     pandas.DataFrame
-        One row per case: ``kernel``, a column for every input (NaN where a kernel has no such size), ``work_flop``,
-        ``moved_bytes``, ``cpu_time_s`` (median CPU time of one execution, in the pass where it was least),
-        ``cpu_time_min_s``, ``repetitions`` (of all passes), ``pass_spread_ratio`` (longest over shortest of the passes'
-        medians), ``reason``, ``others_ratio`` (share of the cores that others took in that pass), ``method``,
-        ``source``.
+        One row per case: ``kernel``, one column per input (NaN if a kernel has no such size), ``work_flop``,
+        ``moved_bytes``, ``cpu_time_s`` (median CPU time of one execution, in the fastest pass), ``cpu_time_min_s``,
+        ``repetitions`` (of all passes), ``pass_spread_ratio`` (longest over shortest of the passes' medians),
+        ``reason``, ``others_ratio`` (share of the cores used by others in that pass), ``method``, ``source``.
 
     Raises
     ------
     ConfigError
         If there is no such family or the numbers are not positive.
     LaunchError
-        If a measuring process fails outside of a case.
+        If a measuring process fails outside a case.
     """
     _require(family, samples, seed)
     draft.parent.mkdir(parents=True, exist_ok=True)
@@ -99,14 +98,14 @@ def _quiet_file(draft: Path) -> Path:
 
 
 def _others_ratio(draft: Path) -> float:
-    """Return the share of the cores that others took while a draft was measured, all its starts; NaN: not measured."""
+    """Return the share of the cores used by others during a draft's measurement, all starts; NaN: not measured."""
     file = _quiet_file(draft)
     found = json.loads(file.read_text()) if file.exists() else None
     return math.nan if found is None else float(found)
 
 
 def join_passes(passes: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return one row per case from the tables of several passes: the time of the pass in which it was shortest.
+    """Return one row per case from the tables of several passes: the time of the fastest pass.
 
     A case without a time in any pass keeps a reason.
     """
@@ -127,7 +126,7 @@ def _require(family: str, samples: int, seed: int) -> None:
 
 @dataclass(frozen=True)
 class _Ending:
-    """How a process ended that did not come to its end."""
+    """How an unfinished process ended."""
 
     words: str
     in_a_case: bool
@@ -135,7 +134,7 @@ class _Ending:
 
 
 def _run(command: Sequence[str], draft: Path, total: int) -> _Ending | None:
-    """Run a measuring process; None: it has measured all."""
+    """Run a measuring process; None: it has measured everything."""
     environment = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     run = str(time.time_ns())
     with tempfile.TemporaryFile() as errors:
@@ -152,7 +151,7 @@ def _run(command: Sequence[str], draft: Path, total: int) -> _Ending | None:
 
 
 def _watch(process: "subprocess.Popen[bytes]", draft: Path, run: str, total: int) -> str:
-    """Wait for the end of a process, and say how far it is; return why it was given up, blank: it was not."""
+    """Wait for a process to end, and report its progress; return why it was abandoned, blank if it was not."""
     progress, size, changed_s = _Progress(draft, total), -1, time.monotonic()
     while process.poll() is None:
         time.sleep(LOOK_EVERY_S)
@@ -169,7 +168,7 @@ def _watch(process: "subprocess.Popen[bytes]", draft: Path, run: str, total: int
 
 
 class _Progress:
-    """Says every few seconds how many cases are done and how long the others will take."""
+    """Reports every few seconds how many cases are done and how long the rest will take."""
 
     def __init__(self, draft: Path, total: int) -> None:
         self._draft, self._total = draft, total
@@ -198,7 +197,7 @@ def _last_words(errors: IO[bytes]) -> str:
 
 
 def _blame_first_missing(ending: _Ending, keys: Sequence[tuple[str, int]], draft: Path) -> None:
-    """Leave out the case that a process ended with: the first, in the order of measuring, without a line."""
+    """Skip the case that ended a process: the first in measuring order without a line."""
     known = read_cases(draft)
     missing = next((key for key in keys if key not in known), None)
     if missing is None or not ending.in_a_case:
@@ -207,12 +206,12 @@ def _blame_first_missing(ending: _Ending, keys: Sequence[tuple[str, int]], draft
         )
     kernel, index = missing
     reason = f"the process {ending.words}: {ending.errors[-300:]}".rstrip(": ")
-    logger.warning("kernels: case %d of %s is left out, %s", index, kernel, reason)
+    logger.warning("kernels: case %d of %s is skipped: %s", index, kernel, reason)
     append_line(draft, TimedCase(kernel=kernel, index=index, reason=reason))
 
 
 def tabulate_times(family: KernelFamily, samples: int, seed: int, draft: Path) -> pd.DataFrame:
-    """Return the cases of a draft as the table of :func:`measure_kernels`; those without a line are left out."""
+    """Return a draft's cases as the table of :func:`measure_kernels`; cases without a line are omitted."""
     known = read_cases(draft)
     origin = read_fingerprint(draft)
     frames = []

@@ -1,1 +1,1 @@
-"""Training steps on one device, timed in a process of their own: no input pipeline, no exchange."""
+"""Training steps on one device, timed in a separate process: no input pipeline, no exchange."""

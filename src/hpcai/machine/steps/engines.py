@@ -1,4 +1,4 @@
-"""Engines that can time steps on one device, and why one cannot."""
+"""Engines that can time steps on one device, and reasons why one cannot."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -10,7 +10,7 @@ from hpcai.core.errors import LaunchError, MissingExtraError
 from hpcai.core.messages import Message
 
 JAX_ENGINE = "hpcai.training.jax_engine"
-"""Module of the engine ``jax``; its ``Engine`` is made and called as `hpcai.training.engine.Engine` is."""
+"""Module of the engine ``jax``; its ``Engine`` has the interface of `hpcai.training.engine.Engine`."""
 NOT_BUILT = Message(
     "steps.engine_not_built",
     "engine {engine}: found no {module} in this version of HPC-AI Bench, which has the engines {known}; install a "
@@ -25,12 +25,12 @@ OTHER = "tensorflow"
 
 
 def require_engine(engine: str, device: str) -> None:
-    """Check that an engine can be started here; nothing of it is imported.
+    """Check that an engine can be started here, without importing it.
 
     Raises
     ------
     LaunchError
-        If this version does not have it.
+        If this version lacks the engine.
     MissingExtraError
         If its package is not installed.
     """

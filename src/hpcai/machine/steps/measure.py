@@ -1,4 +1,4 @@
-"""Starts the process that times training steps, and the one that models their traffic, and survives how they end."""
+"""Start the processes that time training steps and model their traffic; handle their failures."""
 
 import os
 import re
@@ -21,14 +21,14 @@ from hpcai.records.run import read_part
 ENDED = Message("steps.ended", "the process ended with {status}: {words}; see {log}")
 TIME_UP = Message("steps.time_up", "the process was ended after {limit_s:g} s; see {log}")
 LONGEST_S = 1200.0
-"""Compiling a network of official size takes minutes."""
+"""Time limit [s]; compiling a network of official size takes minutes."""
 NO_MEMORY = re.compile(r"RESOURCE_EXHAUSTED|out of memory|\bOOM\b", re.IGNORECASE)
 Report = TypeVar("Report", bound=BaseModel)
 _ERROR = re.compile(r"^(?:[\w.]+(?:Error|Exception)|E\S*).*", re.MULTILINE)
 
 
 class TooLargeError(LaunchError):
-    """Steps whose batch does not fit the device's memory."""
+    """A batch that does not fit the device's memory."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Case:
     Attributes
     ----------
     plan
-        Of one rank, with the precision of its variables and products.
+        Single-rank plan, with the precision of its variables and products.
     engine, precision
-        What computes, and in which precision; ``tf32`` is fp32 with TF32 in products.
+        Engine and precision of the computation; ``tf32`` is fp32 with TF32 products.
     batch
-        Samples of a step.
+        Samples per step.
     seconds
-        For all timed steps together [s].
+        Time for all timed steps together [s].
     folder
-        Gets all files of the case.
+        Receives all files of the case.
     """
 
     plan: RunPlan
@@ -63,31 +63,31 @@ class Case:
 
 
 def time_case(case: Case) -> StepReport:
-    """Time the steps of a case in a process of its own.
+    """Time the steps of a case in a separate process.
 
     Raises
     ------
     TooLargeError
-        If the device has not enough memory for the batch.
+        If the device lacks memory for the batch.
     LaunchError
-        If the process ends in any other way than well.
+        If the process fails in any other way.
     """
     case.folder.mkdir(parents=True, exist_ok=True)
     write_plan(case.plan, case.folder / PLAN)
     options = ["--engine", case.engine, "--precision", case.precision, "--batch", str(case.batch)]
     words = ["--folder", str(case.folder), *options, "--seconds", f"{case.seconds:g}"]
-    # Keras looks when it is imported.
+    # Keras reads it at import.
     asked = {"KERAS_BACKEND": "jax" if case.engine == "jax" else "tensorflow"}
     return _run([MODULE, *words], case.folder, StepReport, report_path(case.folder), asked)
 
 
 def model_traffic(case: Case) -> WorkReport:
-    """Count work and traffic of a step of one sample as XLA compiles it, on the processor.
+    """Count work and traffic of a single-sample step as compiled by XLA, on the processor.
 
     Raises
     ------
     LaunchError
-        If that fails.
+        If counting fails.
     """
     output = case.folder / "work.json"
     words = ["--plan", str(case.folder / PLAN), "--samples", "1", "--output", str(output)]

@@ -1,8 +1,7 @@
 """Time training steps: `python -m hpcai.machine.steps.process --folder CASE --precision bf16 ...`.
 
-One batch of random numbers is there before the clock starts; the same one serves all steps. It lies in the device's
-memory where the engine can keep it there. A block of steps is timed as a whole, and ends when the loss of its last step
-has arrived on the host.
+One batch of random numbers, created before the clock starts, serves all steps. It stays in device memory if the engine
+supports that. A block of steps is timed as a whole; it ends when the loss of its last step has reached the host.
 """
 
 import argparse
@@ -59,7 +58,7 @@ def main() -> None:
 
 
 def settle(plan: RunPlan, engine: str, *, tf32: bool) -> str:
-    """Settle device, threads and TensorFlow's TF32 before anything is compiled; return the device's name."""
+    """Configure device, threads and TensorFlow's TF32 before anything is compiled; return the device's name."""
     import tensorflow as tf
 
     from hpcai.training import collective
@@ -91,7 +90,7 @@ def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepRep
     Raises
     ------
     TrainingError
-        If the loss is no finite number: such steps are no training.
+        If the loss is not finite: such steps do not train.
     """
     workload = workload_of_one_rank(plan, samples=given.batch)
     engine = build_engine(workload, given.engine, given.precision)
@@ -104,7 +103,7 @@ def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepRep
 
     first = _timed(run, 1)
     run(WARM_STEPS)
-    # So many steps that the clock and the fetched loss weigh little.
+    # Enough steps to make clock resolution and loss transfer negligible.
     steps = max(1, math.ceil(given.seconds / BLOCKS / _timed(run, 1).duration_s))
     blocks = tuple(_timed(run, steps) for _ in range(BLOCKS))
     if not math.isfinite(loss := run(1)):
@@ -134,7 +133,7 @@ def _timed(run: Callable[[int], float], steps: int) -> Block:
 
 @contextmanager
 def _traced(folder: Path, engine: str) -> Iterator[list[str]]:
-    """Write what the device does in the body to `TRACE`; yield a list that says afterwards why there is none."""
+    """Write the device's activity in the body to `TRACE`; yield a list that receives the reason if this fails."""
     problems: list[str] = []
     traces = folder / "trace"
     if engine == "jax":
@@ -159,17 +158,17 @@ def _traced(folder: Path, engine: str) -> Iterator[list[str]]:
 
 
 def place_batch(engine: Any, name: str, batch: tuple[Any, ...]) -> tuple[tuple[Any, ...], Place]:  # noqa: ANN401
-    """Return a batch where it serves all steps, and where that is: an engine with ``put`` keeps it on the device."""
+    """Return a batch placed for all steps, and its location: an engine with ``put`` keeps it on the device."""
     if name != "jax":
-        return batch, "device"  # TensorFlow has put it there
+        return batch, "device"  # TensorFlow already placed it there
     put = getattr(engine, "put", None)
     return (put(batch), "device") if put else (tuple(np.asarray(part) for part in batch), "host")
 
 
 def random_batch(specs: "tuple[tf.TensorSpec, ...]") -> tuple[Any, ...]:
-    """Return tensors of random numbers: samples of counts or pixels, targets in [-1, 1], labels 0 and 1.
+    """Return random tensors: samples of counts or pixels, targets in [-1, 1], labels 0 and 1.
 
-    Zeros would do for the time, but not for the power: a multiplier that sees zeros draws less.
+    Zeros would give the right time but not the power: a multiplier draws less power on zeros.
     """
     import tensorflow as tf
 

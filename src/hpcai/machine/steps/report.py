@@ -1,4 +1,4 @@
-"""What the process that times training steps is asked for and what it reports."""
+"""Request to and report of the process that times training steps."""
 
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ class _Part(BaseModel):
 
 
 class Block(_Part):
-    """Steps that were timed together; the last one's loss was fetched."""
+    """Steps timed together; the loss of the last one was fetched."""
 
     started_s: float = Field(description="Monotonic clock.")
     duration_s: float = Field(gt=0)
@@ -46,5 +46,5 @@ class StepReport(_Part):
 
 
 def report_path(folder: Path) -> Path:
-    """Return where the report of a case lies."""
+    """Return the path of a case's report."""
     return folder / REPORT

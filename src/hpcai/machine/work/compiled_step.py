@@ -1,4 +1,4 @@
-"""The gradient computation of a training step as XLA compiles it, read from its HLO text; nothing is executed."""
+"""The gradient computation of a training step as compiled by XLA, read from its HLO text; nothing is executed."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 Stage = Literal["hlo", "optimized_hlo"]
 SUBSTITUTED = (
-    "a sparse matrix times a dense one, which XLA does not know, is written as gather, product and sum of segments: "
+    "a sparse matrix times a dense one, which XLA lacks, is replaced by gather, product and segment sum: "
     "no dot before and none after"
 )
-OPTIMISED = "what the compiler left to do"
-ASKED = "before optimisation, as asked for, without what no result depends on"
-HIDDEN = "before optimisation, without what no result depends on, because the optimised form hides work"
+OPTIMISED = "after the compiler's optimisation"
+ASKED = "before optimisation, as requested, without unused operations"
+HIDDEN = "before optimisation, without unused operations, because the optimised form hides work"
 GROUPED = (
-    "before optimisation, without what no result depends on: XLA for processors turns the kernels' gradients of "
+    "before optimisation, without unused operations: XLA for processors turns the kernels' gradients of "
     "depthwise convolutions (batch_group_count) into dense ones and keeps only their diagonal"
 )
-UNFUSED = "the memory traffic is not modelled: the step was asked for before optimisation, where nothing is fused"
-DENSE = "the traffic is with the dense gradients that XLA for processors makes of those of depthwise kernels"
+UNFUSED = "the memory traffic is not modelled: the step was requested before optimisation, where nothing is fused"
+DENSE = "the traffic includes the dense gradients that XLA for processors makes of those of depthwise kernels"
 
 
 @dataclass(frozen=True)
 class StepReading:
-    """What was read of a compiled step.
+    """Findings about a compiled step.
 
     Attributes
     ----------
     readings
         Convolutions and dots by stage.
     used, why
-        The stage whose work counts, and why that one.
+        The stage whose work counts, and the reason for the choice.
     traffic
         Modelled memory traffic of the optimised form, whichever stage's work counts.
     """
@@ -54,12 +54,12 @@ class StepReading:
 class CompiledStep:
     """Loss and gradients of one micro-batch, without exchange and optimizer.
 
-    The model is built, so its weights take up memory; the batch is abstract and does not.
+    The model is built, so its weights occupy memory; the batch is abstract and does not.
 
     Parameters
     ----------
     workload
-        What is trained. Its plan must be of one rank, so that nothing has to be exchanged.
+        What is trained. Its plan must have one rank, so that there is no exchange.
     """
 
     def __init__(self, workload: "Workload[Any]") -> None:
@@ -94,15 +94,15 @@ class CompiledStep:
         write_atomically(path, self._text(stage=stage, platform_name="CPU").encode())
 
     def read(self, folder: Path, stage: Stage) -> StepReading:
-        """Write the text to a folder and return what it says.
+        """Write the text to a folder and return its content.
 
         Parameters
         ----------
         folder
-            Gets a file for each stage that is compiled.
+            Receives one file per compiled stage.
         stage
-            ``hlo`` spares the optimisation; else its result counts, unless it does not show the work. Memory traffic
-            is always that of the optimised form.
+            ``hlo`` skips optimisation; otherwise its result counts, unless it hides the work. Memory traffic always
+            belongs to the optimised form.
 
         Raises
         ------
@@ -131,12 +131,12 @@ class CompiledStep:
 
 @contextmanager
 def _compilable_operations(used: set[str]) -> Iterator[None]:
-    """Replace operations without a kernel in XLA by the same from others while a function is traced.
+    """Replace operations that XLA lacks by equivalent ones while a function is traced.
 
     Parameters
     ----------
     used
-        Gets the description of what was replaced.
+        Receives descriptions of the replacements.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The layers of a benchmark as the model of data-parallel training takes them: kinds, shapes, parameters."""
+"""Layers of a benchmark as input of the data-parallel training model: kinds, shapes, parameters."""
 
 import argparse
 import importlib
@@ -44,27 +44,27 @@ ELEMENTWISE: dict[str, LayerKind] = {
     "ConcatV2": "concat",
 }
 SAME_PASSES = ("Tanh", "Sigmoid", "LeakyRelu")
-"""Listed as ReLU: they go through memory as it does, their arithmetic is not modelled."""
+"""Listed as ReLU: equal memory traffic, arithmetic not modelled."""
 SAME_VALUES = ("ReadVariableOp", "Cast", "Identity", "Reshape", "Transpose", "Squeeze", "ExpandDims", "SplitV")
-"""Operations that hand on the values of their first input, or a part of them."""
+"""Operations that pass on the values of their first input, or part of them."""
 HAND_ON = (*SAME_VALUES, "MaxPool", "MaxPool3D", "BiasAdd")
-"""What may stand between a product and its bias."""
+"""Operations allowed between a product and its bias."""
 BOOKKEEPING = (
     *("Const", "Placeholder", "ReadVariableOp", "Identity", "IdentityN", "NoOp", "Reshape", "Pack", "Unpack", "Shape"),
     *("StridedSlice", "Squeeze", "ExpandDims", "EnsureShape", "StopGradient", "Fill", "Range", "AssignVariableOp"),
 )
-"""Operations that move no data to speak of."""
+"""Operations with negligible data movement."""
 
 
 class Read(NamedTuple):
-    """Layers of a graph and what of it is no layer."""
+    """Layers of a graph, and the parts that are not layers."""
 
     layers: tuple[Layer, ...]
     not_modelled: tuple[str, ...]
 
 
 def read_layers(step: TracedStep) -> Read:
-    """Return the layers of a traced step, each for one sample, and what the list leaves out.
+    """Return the layers of a traced step, each for one sample, and what the list omits.
 
     Parameters count at the first layer that uses them, all others in one last entry of kind "other".
     """
@@ -94,7 +94,7 @@ class _Reader:
             self._add(operation, self._elementwise(operation))
 
     def finish(self) -> tuple[Layer, ...]:
-        """Return all layers, with the parameters that belong to none of them."""
+        """Return all layers, and the parameters outside all layers."""
         rest = sum(self._left.values())
         others = (Layer("other parameters", "other", (rest,), (rest,), parameters=rest),) if rest else ()
         return (*self._layers.values(), *others)
@@ -122,7 +122,7 @@ class _Reader:
         return Layer("", kind, before, after)
 
     def _is_layer(self, operation: "tf.Operation") -> bool:
-        """Whether an element-wise operation works on the model's activations, not on shapes, geometry or the loss."""
+        """Whether an element-wise operation acts on the model's activations, not on shapes, geometry or the loss."""
         if self._scope(operation) is None or operation.name not in self._step.trained:
             return False
         shapes = [one.shape for one in operation.inputs if one.shape.rank]
@@ -131,7 +131,7 @@ class _Reader:
         return bool(shapes) and shapes[0].rank > (2 if operation.type == "Mean" else 1)
 
     def _take_bias(self, operation: "tf.Operation") -> bool:
-        """Add a bias to the product before it; return whether it is one."""
+        """Add a bias to the preceding product; return whether it is a bias."""
         biases = [
             one
             for one in operation.inputs
@@ -149,7 +149,7 @@ class _Reader:
         return True
 
     def _claim(self, tensor: "tf.Tensor") -> int:
-        """Return how many parameters a tensor holds that no layer has yet."""
+        """Return the number of a tensor's parameters that no layer has yet."""
         variable = self._variable(tensor)
         if variable is None:
             return 0
@@ -158,14 +158,14 @@ class _Reader:
         return owned
 
     def _variable(self, tensor: "tf.Tensor") -> str | None:
-        """Return the trainable variable that a tensor is, or is a part of."""
+        """Return the trainable variable behind a tensor or part of it."""
         operation = tensor.op
         while operation.type in SAME_VALUES or operation.type == "Split":
             operation = operation.inputs[1 if operation.type == "Split" else 0].op
         return operation.name if operation.name in self._step.sizes else None
 
     def _fold(self, shape: "tf.TensorShape") -> Shape:
-        """Return the shape of one sample; rows that are several per sample become positions or more height."""
+        """Return the shape of one sample; several rows per sample become positions or additional height."""
         first, *others = tuple(int(size) for size in shape)
         positions = first / self._step.samples
         if positions == 1:
@@ -178,7 +178,7 @@ class _Reader:
         return _layer_of(operation, self._step.scopes)
 
     def _name(self, operation: "tf.Operation") -> str:
-        """Return a name made of the scopes of an operation, without the number that tracing gives them."""
+        """Return a name made of an operation's scopes, without the numbers added by tracing."""
         scopes = [part for part in operation.name.split("/")[:-1] if part != "gradient_tape"]
         plain = "/".join(re.sub(r"_\d+$", "", part) for part in scopes[1:]) or operation.name
         if operation.name.startswith("gradient_tape/"):
@@ -191,7 +191,7 @@ class _Reader:
 
 
 def _product(operation: "tf.Operation", fold: Callable[["tf.TensorShape"], Shape]) -> Layer:
-    """Return the layer of a convolution or a product of matrices, without name and parameters."""
+    """Return the layer of a convolution or a matrix product, without name and parameters."""
     inputs, output = operation.inputs, operation.outputs[0]
     if operation.type == "MatMul":
         wide = int(inputs[0].shape[0 if operation.get_attr("transpose_a") else 1])
@@ -211,14 +211,14 @@ def _product(operation: "tf.Operation", fold: Callable[["tf.TensorShape"], Shape
 
 
 def _data_input(operation: "tf.Operation", variable: Callable[["tf.Tensor"], str | None]) -> int:
-    """Return which input of an operation is not a kernel."""
+    """Return which input of an operation is the data, not the kernel."""
     if operation.type == "Conv2DBackpropInput":
         return 2
     return 1 if operation.type == "MatMul" and variable(operation.inputs[0]) is not None else 0
 
 
 def _layer_of(operation: "tf.Operation", scopes: dict[str, str]) -> str | None:
-    """Return the innermost layer that an operation was traced in."""
+    """Return the innermost layer in which an operation was traced."""
     for part in reversed(operation.name.split("/")[:-1]):
         for name in (re.sub(r"_\d+$", "", part), part):
             if name in scopes:
@@ -227,7 +227,7 @@ def _layer_of(operation: "tf.Operation", scopes: dict[str, str]) -> str | None:
 
 
 def _left_out(step: TracedStep, listed: set[str]) -> Iterator[str]:
-    """Yield what is in no listed layer: classes of layers with their operations, and operations outside of layers."""
+    """Yield what no listed layer contains: layer classes with their operations, and operations outside layers."""
     rest: dict[str, set[str]] = {}
     for operation in step.operations:
         if operation.name in listed or operation.type in BOOKKEEPING:
@@ -242,7 +242,7 @@ def _left_out(step: TracedStep, listed: set[str]) -> Iterator[str]:
 
 
 MODELLED_OPTIMIZERS = ("SGD", "MomentumSGD")
-"""The model of the update is gradient descent with momentum."""
+"""The update is modelled as gradient descent with momentum."""
 
 
 def list_layers(plan: RunPlan, statistics: Statistics | None = None) -> LayerList:
@@ -255,18 +255,18 @@ def list_layers(plan: RunPlan, statistics: Statistics | None = None) -> LayerLis
     plan
         What is trained.
     statistics
-        Numbers about the training data from the manifest; only graphs need them.
+        Statistics of the training data from the manifest; only graphs need them.
 
     Returns
     -------
     LayerList
-        Its convolutions and dense layers do the multiply-adds of `hpcai.training.workload.Workload.batch_layers`: of a
-        batch as it is compiled, with what fills up a batch of graphs. The parameters are all trainable ones.
+        Its convolutions and dense layers do the multiply-adds of `hpcai.training.workload.Workload.batch_layers`: for
+        a batch as compiled, including the padding of a batch of graphs. Its parameters are all trainable ones.
 
     Raises
     ------
     HpcaiError
-        If the model cannot be built from what is given.
+        If the model cannot be built from the arguments.
     """
     from hpcai.machine.work.layers_trace import trace_step
 

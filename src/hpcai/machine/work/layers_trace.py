@@ -1,4 +1,4 @@
-"""The graph that TensorFlow traces of a training step's loss, with what it captures of the model."""
+"""TensorFlow's traced graph of a training step's loss, with the captured parts of the model."""
 
 import math
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ class TracedStep:
     Attributes
     ----------
     operations
-        What the loss depends on, in the order of execution.
+        Operations on which the loss depends, in execution order.
     sizes
-        Elements of each trainable variable, by the name of the placeholder that it is captured by.
+        Elements of each trainable variable, by the name of its placeholder.
     trained
         Names of operations whose results depend on a trainable variable.
     scopes
-        Class of each of the model's layers, by its name.
+        Class of each of the model's layers, by layer name.
     samples
         Samples of the micro-batch.
     """
@@ -40,7 +40,7 @@ class TracedStep:
 def trace_step(workload: "Workload[Any]") -> TracedStep:
     """Trace the loss of one micro-batch of a workload on one rank; the model is built, the batch is abstract.
 
-    Keras' counters of names begin anew, so that names do not depend on what was built before.
+    Resets Keras' name counters, so that names do not depend on earlier models.
     """
     import keras
     import tensorflow as tf
@@ -59,7 +59,7 @@ def trace_step(workload: "Workload[Any]") -> TracedStep:
         if id(outer) in handles
     }
     operations = _needed(traced.outputs[0].op)
-    # A shared variable is captured once however often it is read; one that no operation reads is captured never.
+    # A shared variable is captured once, however often it is read; one that is never read is not captured.
     unread = sum(math.prod(one.shape) for one in model.trainable_variables) - sum(sizes.values())
     if unread:
         sizes["variables that the loss does not read"] = unread
@@ -69,7 +69,7 @@ def trace_step(workload: "Workload[Any]") -> TracedStep:
 
 
 def _needed(end: "tf.Operation") -> tuple["tf.Operation", ...]:
-    """Return the operations that a result depends on, in the order in which they were traced."""
+    """Return the operations on which a result depends, in tracing order."""
     found, open_ = {end.name}, [end]
     while open_:
         for tensor in open_.pop().inputs:

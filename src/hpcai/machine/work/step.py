@@ -1,9 +1,9 @@
-"""The floating-point work of a training step: by the formula of its layers, and by what XLA compiles of it.
+"""Floating-point work of a training step: by its layers' formula, and from XLA's compiled program.
 
-The two are independent: the formula multiplies the sizes in a benchmark file, the other adds up the convolutions and
-dots of the compiled step. Padding counts as work in both, holes between the values of a dilated gradient in none
-(`hpcai.parsers.hlo.counting`). The compiled step also tells what it would read from memory and write to it, a model
-(`hpcai.parsers.hlo.traffic`). TensorFlow's own counter is not used: it is wrong for gradients in three dimensions.
+The two counts are independent: the formula uses the sizes in a benchmark file, the other adds up the convolutions and
+dots of the compiled step. Padding counts as work in both, holes between the values of a dilated gradient in neither
+(`hpcai.parsers.hlo.counting`). The compiled step also yields modelled memory traffic (`hpcai.parsers.hlo.traffic`).
+TensorFlow's own counter is not used: it is wrong for gradients in three dimensions.
 """
 
 import argparse
@@ -32,7 +32,7 @@ Statistics = Mapping[str, tuple[float, ...]]
 Method = Literal["formula", "formula_sixfold", "hlo"]
 CHANNELS = 16
 MOST_SAMPLES = 8
-"""The work is proportional to the batch, but the text of a detector grows with it."""
+"""Maximum batch to compile: work is proportional to the batch, but a detector's text grows with it."""
 NEUTRAL_STATISTICS: Statistics = {
     "mean": (0.0,) * CHANNELS,
     "standard_deviation": (1.0,) * CHANNELS,
@@ -40,7 +40,7 @@ NEUTRAL_STATISTICS: Statistics = {
     "maxval": (1.0,) * CHANNELS,
     "force_standard_deviation": (1.0,),
 }
-"""Stand in for numbers that scale data but not work, where there is no manifest."""
+"""Substitutes, without a manifest, for statistics that scale data but not work."""
 FILLED = "for a batch as compiled, with what fills it up; the work of real data is the formula's"
 
 
@@ -58,7 +58,7 @@ class LayerShare(_Report):
 
 
 class WorkCount(_Report):
-    """The operations of training, counted in one way; blank with a reason if that was not possible."""
+    """Operations of training by one counting method; blank with a reason if that failed."""
 
     method: Method
     flop_per_sample: float | None = None
@@ -72,7 +72,7 @@ class WorkCount(_Report):
 
 
 class HloCount(_Report):
-    """What the count from HLO stands on."""
+    """Basis of the count from HLO."""
 
     stage: Stage
     stage_reason: str
@@ -123,14 +123,14 @@ def count_work(
     plan
         What is trained.
     statistics
-        Numbers about the training data from the manifest; only graphs need them.
+        Statistics of the training data from the manifest; only graphs need them.
     samples
         Size of the batch to compile; by default the plan's micro-batch, but at most 8.
     stage
-        ``hlo`` spares the compiler's optimisation, which takes minutes and gigabytes at official sizes. Else the
+        ``hlo`` skips the compiler's optimisation, which takes minutes and gigabytes at official sizes. Otherwise the
         optimised form is counted, unless it hides the work (`HloCount.stage_reason`).
     keep
-        Folder for the HLO text, some megabytes; by default it is not kept.
+        Folder for the HLO text, some megabytes; by default it is discarded.
     """
     import tensorflow as tf
 
@@ -167,14 +167,14 @@ _METHODS: tuple[Method, ...] = ("formula", "formula_sixfold", "hlo")
 def workload_of_one_rank(
     plan: RunPlan, statistics: Statistics | None = None, samples: int | None = None
 ) -> "Workload[Any]":
-    """Return what one rank trains on a micro-batch of its own: nothing to exchange, nothing to add up.
+    """Return what one rank trains on its own micro-batch: no exchange, no accumulation.
 
     Parameters
     ----------
     plan
         What is trained.
     statistics
-        Numbers about the training data from the manifest; neutral ones stand in for those that are not given.
+        Statistics of the training data from the manifest; neutral ones replace missing ones.
     samples
         Size of the batch; by default the plan's micro-batch, but at most 8.
     """
@@ -217,7 +217,7 @@ def _shares(layers: Sequence["LayerWork"]) -> tuple[LayerShare, ...]:
 
 
 def _hlo_count(hlo: HloCount | None, reason: str | None, samples: int, real: float) -> WorkCount:
-    """Return the count for ``samples``; ``real`` is the formula's number for one sample without filling."""
+    """Return the count for ``samples``; ``real`` is the formula's number for one sample without padding."""
     if hlo is None:
         return WorkCount(method="hlo", reason=reason)
     moved = None if hlo.memory_bytes_per_batch is None else hlo.memory_bytes_per_batch / hlo.samples
@@ -288,7 +288,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--keep", type=Path, help="folder for the HLO text")
     given = parser.parse_args(arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # The processor's compiler is asked in any case, so that the count does not depend on the machine.
+    # Always use the processor's compiler, so that the count does not depend on the machine.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     with without(*NEEDLESS):
         importlib.import_module("tensorflow")
@@ -298,14 +298,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def read_statistics(manifest: Path | None) -> Statistics | None:
-    """Return the numbers about the training data of a manifest; None without one."""
+    """Return the training data statistics from a manifest; None without one."""
     from hpcai.data.manifest import read_manifest
 
     return read_manifest(manifest).statistics if manifest else None
 
 
 def write_report(report: BaseModel, output: Path | None) -> None:
-    """Write a report as JSON with its digest atomically; print it where no file is named."""
+    """Write a report as JSON with its digest atomically; print it if no file is named."""
     if output:
         write_sealed(report, output)
     else:

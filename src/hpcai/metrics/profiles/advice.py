@@ -1,9 +1,8 @@
-"""Advice for each profiled run: an interpretation of its numbers, and the setting that would change them.
+"""Advice for each profiled run: an interpretation of its numbers, and the setting to change.
 
 A rule whose inputs were not measured gives no advice. All settings named are columns of the run table
-(``fusion_bytes``,
-``cycle_time_s``, ``compression``, ``global_batch``, ``accumulation``, ``precision``) or fields of a benchmark file
-(``staging``, ``pack``).
+(``fusion_bytes``, ``cycle_time_s``, ``compression``, ``global_batch``, ``accumulation``, ``precision``) or fields of a
+benchmark file (``staging``, ``pack``).
 """
 
 import math
@@ -30,29 +29,29 @@ from hpcai.metrics.roofline.samples_above import SHARED, STAGING, fastest_read
 
 COLUMNS = columns_of("advice")
 MOST = 2
-"""Sentences per run and topic: the first matters most, and a third would not be tried before the first two."""
+"""Sentences per run and topic, the most important first; nobody tries a third before the first two."""
 ARRANGEMENT_LARGE = 0.10
-"""Share of kernel time that computes nothing: HPC AI500 V2.0, Fig. 10, shows what such kernels can cost."""
+"""Share of kernel time without computation: HPC AI500 V2.0, Fig. 10, shows what such kernels can cost."""
 COPY_LARGE = 0.10
-"""Share of kernel time in copies between host and device; a pipeline that prefetches needs a few per cent."""
+"""Share of kernel time in copies between host and device; a prefetching pipeline needs a few per cent."""
 OTHER_LARGE = 0.20
-"""Share of kernel time that no rule knows: a fifth can hide any of the other findings."""
+"""Share of kernel time without a matching rule: a fifth can hide any of the other findings."""
 LAUNCH_BOUND_S = 10e-6
-"""Mean kernel time on a GPU: starting a kernel takes 5 to 10 µs, so shorter ones leave the device idle between them."""
+"""Mean kernel time on a GPU: a launch takes 5 to 10 µs, so shorter kernels leave the device idle between them."""
 GPU_TOOLS = ("nvprof", "ncu", "nsys", "nsight")
 PRECISION_GAIN = 1.5
-"""How much faster another precision has to be before its rounding is worth a trial."""
+"""Speed-up from which another precision is worth a trial despite its rounding."""
 DENSE_LARGE = 0.5
-"""Share of convolution and GEMM from which on their precision decides the rate of the whole."""
+"""Share of convolution and GEMM from which their precision determines the overall rate."""
 INPUT_LARGE, INPUT_SMALL = 0.5, 0.1
-"""Reading one epoch, over the epoch: from a half on small disturbances stall training; a tenth hides with ease."""
+"""Time to read one epoch, over the epoch: from a half, small disturbances stall training; a tenth is easily hidden."""
 METADATA_LARGE = 0.3
-"""Share of metadata in all I/O time: then the number of files costs, not the number of bytes."""
+"""Share of metadata in all I/O time: above it, the number of files costs more than the number of bytes."""
 SMALL_READ_BYTES = 2.0**16
-"""Mean read: at 1 ms latency and 1 GB/s of a shared file system, 64 KiB spend 15 times as long waiting as moving."""
+"""Mean read size: at 1 ms latency and 1 GB/s of a shared file system, 64 KiB wait 15 times as long as they transfer."""
 IN_PLACE = "fewer, larger files; packed shards can be read in place (staging place none with pack codec none)"
 STORAGE_FULL = 0.7
-"""Share of the measured rate of shared storage: what remains is less than the spread between readers."""
+"""Share of the measured rate of shared storage: the remainder is less than the spread between readers."""
 
 INPUT_TOO_SLOW = Message(
     "advice.input_too_slow",
@@ -126,15 +125,15 @@ SHORT_KERNELS = Message(
 def advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return a sentence or two of advice per profiled run and topic, with the numbers behind them.
 
-    Where others took too much of the machine during a capture, that is said first; of communication, which is waiting
-    for each other, nothing else.
+    If other processes took too much of the machine during a capture, that comes first. It is then the only advice on
+    communication, because communicating ranks wait for each other.
 
     Parameters
     ----------
     views
         ``communication``, ``phases``, ``kernels``, ``io`` and ``captures`` of the profiled runs, and ``links`` and
-        ``ceilings``: what the machine reaches. ``kernels`` may have a column ``precision``, that of the run; without it
-        nothing is said about other precisions. Any table may be empty: then nothing is said that needs it.
+        ``ceilings``: the machine's measured rates. ``kernels`` may have a column ``precision``, that of the run;
+        without it there is no advice on other precisions. Any table may be empty; advice that needs it is then omitted.
 
     Returns
     -------
@@ -163,7 +162,7 @@ def _runs(view: pd.DataFrame) -> Iterator[tuple[Row, pd.DataFrame]]:
 
 
 def _capture_of(captures: pd.DataFrame, row: Row, profile: str) -> Row:
-    """Return the row of the capture that a run's numbers are from; empty if there is none."""
+    """Return the row of the capture behind a run's numbers; empty if there is none."""
     own = _of_run(captures, row)
     own = own[own["profile"] == profile] if len(own) else own
     return own.iloc[0].to_dict() if len(own) else {}
@@ -181,7 +180,7 @@ def _of_run(frame: pd.DataFrame, row: Row) -> pd.DataFrame:
 
 
 def _link_of(links: pd.DataFrame, row: Row) -> pd.DataFrame:
-    """Return the transfers that were measured with the run's ranks inside a node, or between nodes."""
+    """Return the transfers measured in the run's scope, inside a node or between nodes."""
     if links.empty:
         return links
     scope = "network" if number(row, "nodes") > 1 else "node"
@@ -197,10 +196,10 @@ def advise_io(io: pd.DataFrame, shared_bytes_per_s: float) -> Iterator[Finding]:
     Parameters
     ----------
     io
-        The rows of the view ``io`` of one run: its training input, and where ``data`` says so, what it staged before.
-        Staging is paid once, not in every epoch: nothing is said about it here.
+        Rows of the view ``io`` of one run: its training input and, as marked in ``data``, its earlier staging. Staging
+        happens once, not in every epoch, so it gets no advice here.
     shared_bytes_per_s
-        What shared storage reaches, which input that is not staged is read from; NaN if not measured.
+        Measured rate of shared storage, the source of input that is not staged; NaN if not measured.
     """
     staging = io["data"] == STAGING if "data" in io else pd.Series(False, index=io.index)
     for row in io[~staging].to_dict("records"):
@@ -218,7 +217,7 @@ def _advise_input(row: Row, shared_bytes_per_s: float, *, staged: bool) -> Itera
     if ratio >= INPUT_SMALL:
         yield from _find_small_reads(row)
     rate = number(row, "bandwidth_parallel_bytes_per_s")
-    # Memory serves what lies in the page cache: only a cold read tells of the storage.
+    # The page cache serves reads from memory: only a cold read measures the storage.
     if cache == "cold" and ratio >= INPUT_LARGE and not staged and STORAGE_FULL <= rate / shared_bytes_per_s <= 1:
         yield Finding(
             STORAGE_IS_FULL(share=say_share(rate / shared_bytes_per_s)),
@@ -254,9 +253,9 @@ def advise_kernels(kernels: pd.DataFrame, ceilings: pd.DataFrame) -> Iterator[Fi
     Parameters
     ----------
     kernels
-        The rows of the view ``kernels`` of one run.
+        Rows of the view ``kernels`` of one run.
     ceilings
-        What GEMM and convolution reach in each precision.
+        Measured rates of GEMM and convolution in each precision.
     """
     shares = kernels.groupby(kernels["category"].astype(str).map(name_category))["share_ratio"].sum().to_dict()
     dense = shares.get("GEMM", 0.0) + shares.get("convolution", 0.0)

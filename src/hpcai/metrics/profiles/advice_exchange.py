@@ -1,4 +1,4 @@
-"""Advice on communication: causes of waiting, and the setting that would change them."""
+"""Advice on communication: causes of waiting, and the setting to change."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -15,30 +15,30 @@ from hpcai.metrics.profiles.link import TRANSFER
 from hpcai.metrics.quietness import DISTURBED
 
 COMMUNICATION_SMALL = 0.05
-"""Share of the step: without any communication at all, the step would be at most a twentieth shorter."""
+"""Share of the step: without any communication, the step would be at most a twentieth shorter."""
 COMMUNICATION_LARGE = 0.20
-"""Share of the step from which on moving fewer bytes, or hiding them, is worth a changed setting."""
+"""Share of the step from which moving fewer bytes, or hiding them, is worth a changed setting."""
 NEGOTIATION_LARGE = 0.20
-"""Share of communication: between the two implementations of HPC AI500 V2.0, Table 12 (28.6 % and 16.1 %), of which the
-paper tells the first to do better."""
+"""Share of communication: between the two implementations of HPC AI500 V2.0, Table 12 (28.6 % and 16.1 %), of which
+the paper advises improving the first."""
 COPIES_LARGE = 0.20
-"""Share of communication in copies of the fusion buffer: the same bound as for negotiation, both are overhead."""
+"""Share of communication in copies of the fusion buffer: both are overhead, so the limit is that of negotiation."""
 ONE_GROUP = 2
-"""Batches of gradients per step up to which they travel as one group: one larger than Horovod's buffer takes two."""
+"""Batches of gradients per step up to which they form one group: a group larger than Horovod's buffer takes two."""
 SMALL_LARGE = 0.20
-"""Share of the transfers in messages that are far smaller than those of the gradients: the same bound as for copies."""
+"""Share of the transfers in messages far smaller than those of the gradients: the same limit as for copies."""
 STRAGGLER_EXCESS = 0.4
 """How far one rank is last beyond its even share: 0 = as often as others, 1 = always; 70 % of two, 48 % of eight."""
 CHANCE_SMALL = 0.01
-"""A rank that is last so often is no straggler if among fair ranks one would be in more than one of a hundred runs."""
+"""A rank that is last this often is no straggler if fair ranks show such a rank in more than one of a hundred runs."""
 HALF = 0.5
 """Hockney's half-performance length: shorter messages spend more time on latency than on their bytes. Also the share
-of the measured transfer below which a run's transfers are held up by something else than the link."""
+of the measured transfer rate below which something other than the link delays a run's transfers."""
 OVERLAP_SMALL, HIDDEN = 0.3, 0.9
-"""Share of transfers behind computation: the backward pass, two thirds of a step, could hide more than 0.3 of them;
-from 0.9 on the last batch, which has nothing to hide behind, is what remains."""
+"""Share of transfers hidden behind computation. The backward pass, two thirds of a step, could hide more than 0.3; from
+0.9 on only the last batch remains, which has no computation to hide behind."""
 FUSION_MOST_BYTES = 2.0**27
-"""Horovod's own default (128 MiB): larger buffers cost memory on every rank and gain nothing more."""
+"""Horovod's own default (128 MiB): larger buffers cost memory on every rank without further gain."""
 
 WAS_DISTURBED = Message(
     "advice.was_disturbed",
@@ -121,14 +121,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Exchange:
-    """The communication of one profiled run with what the machine's own allreduce reaches."""
+    """The communication of one profiled run, with the rates of the machine's own allreduce."""
 
     row: Row
     phases: pd.DataFrame
     link: pd.DataFrame
-    """The measured allreduce of as many ranks in the same scope; empty where there is none."""
+    """The measured allreduce of the same number of ranks in the same scope; empty if there is none."""
     capture: Row
-    """Of the timeline: what others took of the machine meanwhile; empty where that is not known."""
+    """Use of the machine by others during the timeline; empty if unknown."""
 
     @property
     def batches(self) -> float:
@@ -138,12 +138,12 @@ class Exchange:
 
     @property
     def grouped(self) -> bool:
-        """Whether all gradients are known to travel together."""
+        """Whether all gradients are known to be sent as one group."""
         return self.batches <= ONE_GROUP
 
     @cached_property
     def transfers(self) -> pd.Series:
-        """Usual bandwidth [bytes/s] of the measured transfers by their size: what the batches of a run compare with."""
+        """Usual bandwidth [bytes/s] of the measured transfers by size: the reference for the batches of a run."""
         if self.link.empty:
             return pd.Series(dtype=float)
         own = self.link[self.link["what"] == TRANSFER].set_index("bytes").sort_index()
@@ -151,11 +151,11 @@ class Exchange:
 
     @property
     def best(self) -> float:
-        """The highest of them; NaN if none was measured."""
+        """The highest measured bandwidth; NaN if there is none."""
         return float(self.transfers.max()) if len(self.transfers) else math.nan
 
     def reaches(self, size: float) -> float:
-        """Return the bandwidth [bytes/s] of measured transfers of ``size`` bytes; NaN outside of those measured."""
+        """Return the bandwidth [bytes/s] of measured transfers of ``size`` bytes; NaN outside the measured sizes."""
         sizes = self.transfers.index.to_numpy(dtype=float)
         if not len(sizes) or not sizes[0] <= size <= sizes[-1]:
             return math.nan
@@ -163,13 +163,13 @@ class Exchange:
 
 
 def number(row: Row, name: str) -> float:
-    """Return a number of a row; NaN where it was not measured."""
+    """Return a number of a row; NaN if it was not measured."""
     value = row.get(name)
     return math.nan if value is None or value is pd.NA or isinstance(value, str) else float(value)
 
 
 def find_disturbance(capture: Row) -> Iterator[Finding]:
-    """Yield the warning that comes before all other advice, if others used too much of the machine during a capture."""
+    """Yield the warning that precedes all other advice if others used too much of the machine during a capture."""
     if capture.get("quiet") != DISTURBED:
         return
     others, steal = number(capture, "others_ratio"), number(capture, "steal_ratio")
@@ -183,7 +183,7 @@ def advise_communication(exchange: Exchange) -> Iterator[Finding]:
     """Yield advice on the communication of one run, the most important first."""
     row = exchange.row
     disturbed = [*find_disturbance(exchange.capture)]
-    if disturbed:  # a rank that others keep from its core keeps all ranks waiting
+    if disturbed:  # a rank delayed by other processes keeps all ranks waiting
         yield from disturbed
         return
     share, overlap = number(row, "communication_share_ratio"), number(row, "overlap_ratio")
@@ -195,12 +195,12 @@ def advise_communication(exchange: Exchange) -> Iterator[Finding]:
         _find_straggler, _find_negotiation, _find_small, _find_latency, _find_held_up, _find_copies, _find_volume,
     )  # fmt: skip
     if overlap >= HIDDEN:
-        rules = (_find_straggler, _find_negotiation)  # faster transfers would not make the step shorter
+        rules = (_find_straggler, _find_negotiation)  # faster transfers would not shorten the step
     found = [finding for rule in rules for finding in rule(exchange)]
     yield from found
     if not found and overlap >= HIDDEN:
         yield Finding(TRANSFERS_HIDE(share=say_share(overlap)), evidence)
-    # Single gradients overlap better, one group negotiates less: advice for both at once would contradict itself.
+    # Single gradients overlap better, one group negotiates less: advice on both at once would be contradictory.
     if not found and overlap < OVERLAP_SMALL and share >= COMMUNICATION_LARGE and exchange.grouped:
         yield Finding(LITTLE_HIDES(share=say_share(overlap)), evidence)
 
@@ -223,7 +223,7 @@ def _find_straggler(exchange: Exchange) -> Iterator[Finding]:
 
 
 def _chance(times: int, moments: int, ranks: int) -> float:
-    """Return how probable it is at most that among fair ranks any one is last so often (binomial)."""
+    """Return an upper bound for the probability that any of several fair ranks is last this often (binomial)."""
     if times <= 0:
         return 1.0
     each = [math.lgamma(moments + 1) - math.lgamma(k + 1) - math.lgamma(moments - k + 1) for k in range(moments + 1)]
@@ -234,7 +234,7 @@ def _chance(times: int, moments: int, ranks: int) -> float:
 def _find_negotiation(exchange: Exchange) -> Iterator[Finding]:
     row = exchange.row
     share = number(row, "negotiation_share_ratio")
-    # Its spans overlap each other: that they add up to much does not say that the step is full of them.
+    # Its spans overlap each other, so a large sum does not mean that they fill the step.
     of_step = number(row, "negotiation_s") / (number(row, "steps") * number(row, "step_time_s") or math.nan)
     if not share >= NEGOTIATION_LARGE or of_step < COMMUNICATION_SMALL:
         return
@@ -251,7 +251,7 @@ def _find_negotiation(exchange: Exchange) -> Iterator[Finding]:
 
 
 def _say_others(capture: Row) -> str:
-    """Return what to look at where ranks wait for each other: the processor accounting comes first."""
+    """Return what to check where ranks wait for each other, starting with the processor accounting."""
     others = number(capture, "others_ratio")
     if math.isnan(others):
         return OTHERS_UNKNOWN()
@@ -259,7 +259,7 @@ def _say_others(capture: Row) -> str:
 
 
 def _say_fusion(exchange: Exchange) -> str:
-    """Return which settings make larger batches, with values where the run's own numbers give them."""
+    """Return the settings for larger batches, with values where the run's own numbers determine them."""
     size, cycle = number(exchange.row, "bytes_per_step"), number(exchange.row, "cycle_time_s")
     tries = []
     if size > 0:
@@ -270,7 +270,7 @@ def _say_fusion(exchange: Exchange) -> str:
 
 
 def _find_small(exchange: Exchange) -> Iterator[Finding]:
-    """Say that what travels beside most of the gradients takes its time, however small it is."""
+    """Report that messages other than the gradients take time although they are small."""
     count, whole, small = (number(exchange.row, name) for name in ("other_batches", "transfer_s", "other_transfer_s"))
     share = small / (whole or math.nan)
     if not (count > 0 and share >= SMALL_LARGE):
@@ -287,7 +287,7 @@ def _find_latency(exchange: Exchange) -> Iterator[Finding]:
     size = number(exchange.row, "batch_bytes_mean")
     rate = number(exchange.row, "algorithm_bandwidth_bytes_per_s")
     best, here = exchange.best, exchange.reaches(size) if size > 0 else math.nan
-    here = max(here, rate)  # the run may have shown that the link does better; an unknown rate changes nothing
+    here = max(here, rate)  # the run may have shown a faster link; an unknown rate changes nothing
     if not here / best < HALF:
         return
     full = float(exchange.transfers.index[exchange.transfers >= 0.9 * best][0])
@@ -328,7 +328,7 @@ def _find_copies(exchange: Exchange) -> Iterator[Finding]:
 
 
 def _find_volume(exchange: Exchange) -> Iterator[Finding]:
-    """Say that the link is used well, and yet is what the step waits for."""
+    """Report that the step waits for the link although it is well used."""
     row = exchange.row
     share, size = number(row, "communication_share_ratio"), number(row, "batch_bytes_mean")
     rate, best = number(row, "algorithm_bandwidth_bytes_per_s"), exchange.best
@@ -341,7 +341,7 @@ def _find_volume(exchange: Exchange) -> Iterator[Finding]:
 
 
 def or_not(value: float) -> str:
-    """Return a number in words, also where there is none."""
+    """Format a number, or state that it was not measured."""
     return f"{value:.3g}" if math.isfinite(value) else "not measured"
 
 

@@ -1,8 +1,8 @@
 """Communication of data-parallel training from the spans of a Horovod timeline: phases, messages, bandwidth, ranks.
 
 Spans are tables with ``tensor, activity, start_s, duration_s, bytes, has_init`` and, for several files, ``file``.
-A fused batch repeats the same transfer in each of its tensors, a few microseconds apart; adding these up counts one
-transfer many times, so times of transfers are those of merged spans (profilers.md, section 6).
+A fused batch repeats the same transfer in each of its tensors, a few microseconds apart. Summing these counts one
+transfer many times, so transfer times are those of merged spans (profilers.md, section 6).
 """
 
 import math
@@ -18,15 +18,15 @@ from hpcai.metrics.profiles.spans import covered_length, group_overlapping, merg
 NEGOTIATION = "NEGOTIATE_"
 OPERATIONS = ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER", "ADASUM", "BARRIER", "JOIN")
 ALLTOALL = "ALLTOALL"
-"""How ranks that share samples exchange planes; nothing else of a step is one."""
+"""The operation with which ranks that share samples exchange planes; nothing else in a step uses it."""
 HALO = "halo exchange"
 LIBRARIES = ("NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_", "MLSL_")
 ALLREDUCE = "_ALLREDUCE"
 PHASES = ("phase", "spans", "total_s", "mean_s", "median_s", "share_ratio", "excluded_spans")
 MESSAGES = ("activity", "start_s", "bytes", "tensors", "duration_s", "algorithm_bandwidth_bytes_per_s")
 CLASS_GAP = 10.0
-"""Neighbouring sizes that are more than this factor apart part the messages of a run into classes: gradients are kilo-
-to megabytes, and what else a step exchanges (losses, counts, statistics of a layer) is far smaller."""
+"""Neighbouring sizes more than this factor apart separate a run's messages into classes: gradients are kilo- to
+megabytes, and the step's other exchanges (losses, counts, statistics of a layer) are far smaller."""
 _MICROSECONDS = 1e6
 _NAN = math.nan
 _NOTHING = pd.Series([], index=np.array([], np.int64), dtype=np.int64)
@@ -54,19 +54,19 @@ def is_halo(activities: pd.Series) -> Flags:
 def is_allreduce_transfer(activities: pd.Series) -> Flags:
     """Return which spans are allreduces by a communication library.
 
-    Where Horovod works hierarchically that is the part between the nodes only.
+    With hierarchical Horovod, that is only the part between the nodes.
     """
     return _matches(activities, lambda name: name.startswith(LIBRARIES) and name.endswith(ALLREDUCE))
 
 
 def _matches(activities: pd.Series, test: Callable[[str], bool]) -> Flags:
-    """Return for which spans a test of the name is true; each name is tested once."""
+    """Return the spans whose name passes a test; each name is tested once."""
     codes, names = pd.factorize(activities)
     return np.array([test(str(name)) for name in names], np.bool_)[codes]
 
 
 class Totals:
-    """Phases and messages of a timeline in pieces; keeps how often each duration occurs, and the messages."""
+    """Accumulates phases and messages of a timeline read in pieces: a histogram of durations, and the messages."""
 
     def __init__(self) -> None:
         self._durations: dict[str, pd.Series] = {}
@@ -87,7 +87,7 @@ class Totals:
             self._messages.setdefault(key, []).append(_merge(members))
 
     def phases(self) -> pd.DataFrame:
-        """Return the phases as `phase_table`."""
+        """Return the phases, as `phase_table` does."""
         rows = [self._phase(name) for name in sorted(self._durations)]
         table = pd.DataFrame(rows, columns=[*PHASES[:5], "steady_s", "excluded_spans"])
         whole = is_negotiation(table["phase"]) | is_operation(table["phase"])
@@ -104,14 +104,14 @@ class Totals:
         return name, count + left_out, total_s, mean_s, _median(steady) / _MICROSECONDS, steady_s, left_out
 
     def messages(self, doubtful: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Return the messages as `merge_batches`."""
+        """Return the messages, as `merge_batches` does."""
         for parts in self._messages.values():
-            parts[:] = [_merge(np.concatenate(parts, axis=1))]  # frees the pieces before the table is made
+            parts[:] = [_merge(np.concatenate(parts, axis=1))]  # frees the pieces before the table is built
         return _rate({key: parts[0] for key, parts in self._messages.items()}, doubtful)
 
 
 def _median(counts: pd.Series) -> float:
-    """Return the median of values that occur so many times, in ascending order; NaN if there are none."""
+    """Return the median of values in ascending order with their numbers of occurrence; NaN if there are none."""
     until = np.cumsum(counts.to_numpy())
     if not len(until):
         return _NAN
@@ -120,11 +120,11 @@ def _median(counts: pd.Series) -> float:
 
 
 def phase_table(spans: pd.DataFrame) -> pd.DataFrame:
-    """Return how long each phase takes.
+    """Return the duration of each phase.
 
-    Columns: ``phase, spans, total_s`` (all spans), ``mean_s, median_s, share_ratio`` (without operations that set
-    something up for the first time, INIT_*), ``excluded_spans``. The share is that of all negotiations and operations
-    together, as in HPC AI500 V2.0, Table 12; a phase within an operation has its share of the same sum.
+    Columns: ``phase, spans, total_s`` (all spans), ``mean_s, median_s, share_ratio`` (without first-time set-up
+    operations, INIT_*), ``excluded_spans``. Shares are relative to the sum of all negotiations and operations, as in
+    HPC AI500 V2.0, Table 12; a phase within an operation has its share of the same sum.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def phase_table(spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def negotiation_share(phases: pd.DataFrame) -> float:
-    """Return the share of negotiation in negotiation and operations; NaN without either (Table 12 of HPC AI500 V2.0).
+    """Return the share of negotiation in negotiation plus operations; NaN without either (HPC AI500 V2.0, Table 12).
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def negotiation_share(phases: pd.DataFrame) -> float:
 
 
 def share_of(part_s: float, whole_s: float) -> float:
-    """Return a part over its whole, NaN if there is no whole [s]."""
+    """Return a part over its whole; NaN if the whole is zero [s]."""
     return part_s / whole_s if whole_s > 0 else _NAN
 
 
@@ -172,7 +172,7 @@ def merge_batches(spans: pd.DataFrame, doubtful: pd.DataFrame | None = None) -> 
 def _members(spans: pd.DataFrame) -> dict[Key, Intervals]:
     """Return the transfers of allreduces by activity and file.
 
-    Begin and end are whole microseconds, so that touching is not overlapping; then bytes and number of tensors.
+    Begin and end are whole microseconds, so touching is not overlapping; then bytes and number of tensors.
     """
     moved = spans[is_allreduce_transfer(spans["activity"])]
     start = np.rint(moved["start_s"].to_numpy(float) * _MICROSECONDS)
@@ -185,7 +185,7 @@ def _members(spans: pd.DataFrame) -> dict[Key, Intervals]:
 
 
 def _merge(members: Intervals) -> Intervals:
-    """Return the unions of overlapping intervals; merging them again with others gives what all give together."""
+    """Return the unions of overlapping intervals; merging is associative, so pieces may be merged in steps."""
     rows = members[:, np.argsort(members[0], kind="stable")]
     first = np.flatnonzero(np.diff(group_overlapping(rows[0], rows[1]), prepend=-1))
     if not len(first):
@@ -197,7 +197,7 @@ def _merge(members: Intervals) -> Intervals:
 def _rate(merged: dict[Key, Intervals], doubtful: pd.DataFrame | None) -> pd.DataFrame:
     """Return merged messages as a table with their rates."""
     tables = [_message_table(activity, rows, doubtful) for (activity, _), rows in merged.items()]
-    if len(tables) < 2:  # one table is in order, and may be too large for a copy
+    if len(tables) < 2:  # a single table is already sorted, and may be too large to copy
         return tables[0] if tables else _message_table("", np.empty((4, 0)), None)
     return pd.concat(tables).sort_values(["start_s", "activity"], kind="stable", ignore_index=True)
 
@@ -211,9 +211,9 @@ def _message_table(activity: str, rows: Intervals, doubtful: pd.DataFrame | None
 
 
 def size_classes(messages: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the class of size of each message, from 0 for the smallest; -1 if the size is unknown.
+    """Return the size class of each message, from 0 for the smallest; -1 if the size is unknown.
 
-    Sorted by size, a message begins a class if it is more than `CLASS_GAP` times as large as the one before.
+    Sorted by size, a message more than `CLASS_GAP` times as large as the one before starts a new class.
 
     Parameters
     ----------
@@ -227,9 +227,9 @@ def size_classes(messages: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def main_messages(messages: pd.DataFrame) -> Flags:
-    """Return which messages carry the exchange: those of the class of sizes that moves the most bytes.
+    """Return the messages of the main exchange: those of the size class that moves the most bytes.
 
-    The time of a message of a few bytes is that of a round trip, or of waiting, and says nothing about a bandwidth.
+    The time of a message of a few bytes is a round trip or waiting time, which does not measure a bandwidth.
 
     Parameters
     ----------
@@ -257,10 +257,10 @@ def algorithm_bandwidth(messages: pd.DataFrame) -> float:
 
 
 def bus_bandwidth(algorithm_bandwidth_bytes_per_s: float, ranks: int) -> float:
-    """Return what each link carries in an allreduce, 2(n-1)/n of the algorithm bandwidth [byte/s].
+    """Return the traffic of each link in an allreduce, 2(n-1)/n of the algorithm bandwidth [byte/s].
 
-    The definition of nccl-tests (doc/PERFORMANCE.md), which is comparable with a link's rate whatever the number of
-    ranks; NaN for one rank, which has nothing to exchange.
+    The definition of nccl-tests (doc/PERFORMANCE.md), comparable with a link's rate for any number of ranks; NaN for
+    one rank, which exchanges nothing.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def bus_bandwidth(algorithm_bandwidth_bytes_per_s: float, ranks: int) -> float:
 
 
 def cycle_time(cycles: pd.DataFrame) -> float:
-    """Return the median time between Horovod's cycles [s]; NaN if they were not marked.
+    """Return the median time between Horovod's cycles [s]; NaN if the cycles were not marked.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def cycle_time(cycles: pd.DataFrame) -> float:
 
 
 def overlap_ratio(transfers: pd.DataFrame, computation: pd.DataFrame | None) -> float:
-    """Return the share of transfer time during which computation runs; NaN if either was not measured.
+    """Return the share of transfer time overlapped by computation; NaN if either was not measured.
 
     Parameters
     ----------
@@ -307,20 +307,20 @@ def _intervals(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is known about a profiled run besides its timeline.
+    """Facts about a profiled run besides its timeline.
 
     Attributes
     ----------
     ranks
         Ranks of the run.
     windows
-        ``start_s, duration_s`` of its steps on the timeline's clock, or None: then they are found in the timeline.
+        ``start_s, duration_s`` of its steps on the timeline's clock; None to find them in the timeline.
     computation
         ``start_s, duration_s`` of computation on that clock, or None if it was not measured.
     doubtful
         Intervals in which spans were left out, or None.
     coverage_ratio, reasons
-        Of the timeline's reading.
+        From the reading of the timeline.
     """
 
     ranks: int

@@ -1,4 +1,4 @@
-"""Communication per training step: where steps begin, what one of them looks like, and a run in one row."""
+"""Communication per training step: step boundaries, a typical step, and one summary row per run."""
 
 import math
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from hpcai.metrics.profiles import communication as parts
 from hpcai.metrics.profiles.spans import covered_length, group_overlapping, merge_intervals
 
 FEWEST_MOMENTS = 10
-"""One of two fair ranks is last in all of 10 moments by chance once in 512 times, in all of 5 once in 16."""
+"""One of two fair ranks is last in all of 10 moments once in 512 times, but in all of 5 once in 16."""
 DEFAULT_CYCLE_S = 1e-3
-"""Horovod's cycle where nothing else is known. Within one, the ranks' requests stand in the order of their numbers."""
+"""Horovod's default cycle. Requests of the ranks within one cycle appear in the order of rank numbers."""
 _SLACK_S = 0.5e-6
 """Half of the timeline's unit."""
 
 
 @dataclass(frozen=True)
 class SlowestRank:
-    """The rank for which the others waited most often.
+    """The rank that kept the others waiting most often.
 
     Attributes
     ----------
     rank
-        Its number; None if fewer than `FEWEST_MOMENTS` tell, or nobody was ever late.
+        Its number; None with fewer than `FEWEST_MOMENTS` moments, or if no rank was ever late.
     last_ratio
-        Share of the moments in which it came last, by more than a cycle; NaN without a rank.
+        Share of the moments in which it was last by more than a cycle; NaN without a rank.
     moments
-        Moments in which every rank was seen to be ready. Tensors come in bursts: negotiations that overlap in time
-        are one moment, in which one rank keeps the others waiting, however many tensors there are.
+        Moments in which all ranks were marked ready. Tensors come in bursts: negotiations that overlap in time are one
+        moment, in which one rank keeps the others waiting, regardless of the number of tensors.
     """
 
     rank: int | None
@@ -41,19 +41,19 @@ class SlowestRank:
 def slowest_rank(ready: pd.DataFrame, negotiations: pd.DataFrame, ranks: int, cycle_s: float = math.nan) -> SlowestRank:
     """Return the rank that is most often ready last.
 
-    Horovod's cache answers repeated negotiations without ready marks, so that in most runs only those before the
-    first step are seen, and nothing can be said about the steps.
+    Horovod's cache answers repeated negotiations without ready marks. In most runs only those before the first step
+    are visible, which allow no conclusion about the steps.
 
     Parameters
     ----------
     ready
         ``tensor, rank, time_s`` and perhaps ``file``.
     negotiations
-        ``tensor, start_s, duration_s`` and perhaps ``file`` of the negotiations that count.
+        ``tensor, start_s, duration_s`` and perhaps ``file`` of the counted negotiations.
     ranks
-        How many there are.
+        Number of ranks.
     cycle_s
-        Horovod's cycle; a rank that comes less than that after the others was not late. NaN: `DEFAULT_CYCLE_S`.
+        Horovod's cycle; a rank less than that behind the others is not late. NaN: `DEFAULT_CYCLE_S`.
     """
     votes = _votes(ready, negotiations, ranks)
     if not len(votes):
@@ -68,7 +68,7 @@ def slowest_rank(ready: pd.DataFrame, negotiations: pd.DataFrame, ranks: int, cy
 
 
 def _votes(ready: pd.DataFrame, negotiations: pd.DataFrame, ranks: int) -> pd.DataFrame:
-    """Return the negotiations in which all ranks were marked: first and last mark, who set it, and by what margin."""
+    """Return the negotiations in which all ranks were marked: first and last mark, the last rank, and its margin."""
     keys = ["file", "tensor"] if "file" in ready else ["tensor"]
     if ranks < 2 or ready.empty or negotiations.empty:
         return pd.DataFrame()
@@ -96,19 +96,19 @@ LANES = (
     (("MEMCPY_", "INIT_", "ALLOCATE_", "COPY_"), "fusion buffer"),
     (parts.LIBRARIES, "transfer"),
 )
-"""Lanes by the beginnings of activities; operations as a whole are the sum of theirs and have none."""
+"""Lanes, keyed by prefix of the activity. Whole operations have none, because they are the sum of their parts."""
 COMPUTATION = "computation"
 NO_WINDOWS = pd.DataFrame({"start_s": [], "duration_s": []}, dtype=float)
 _NAN = math.nan
 _TICK_S = 0.5e-6
-"""Half of the timeline's unit: sums of times are not exact."""
+"""Half of the timeline's unit: sums of times are inexact."""
 
 
 def find_steps(spans: pd.DataFrame) -> pd.DataFrame:
     """Return the steps of a run from the repetitions of its tensors.
 
-    Gradients are negotiated once per step under the same name. Steps are those of the tensors with the most bytes
-    that share their number of negotiations; each begins with the first negotiation, and the last ends with the last
+    Gradients are negotiated once per step under the same name. Steps follow the tensors with the most bytes that share
+    their number of negotiations. Each step begins with the first negotiation, and the last ends with the last
     operation. Columns ``start_s, duration_s``; pauses between steps, such as evaluations, belong to the step before.
 
     Parameters
@@ -133,10 +133,10 @@ def find_steps(spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def step_lanes(spans: pd.DataFrame, computation: pd.DataFrame | None, windows: pd.DataFrame) -> pd.DataFrame:
-    """Return what happens in a typical step: the one of median duration.
+    """Return the activities of a typical step: the one of median duration.
 
     Columns ``lane, activity, start_s`` (0 = start of the step), ``duration_s``. Overlapping spans of one activity are
-    drawn as one, and what begins before or ends after the step is cut there.
+    merged, and spans are cut at the limits of the step.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def step_lanes(spans: pd.DataFrame, computation: pd.DataFrame | None, windows: p
 
 
 def _lane(activity: str) -> str | None:
-    """Return the lane of an activity; None for an operation as a whole."""
+    """Return the lane of an activity; None for a whole operation."""
     if activity in parts.OPERATIONS:
         return None
     if activity.startswith(parts.LIBRARIES) and activity.endswith(parts.ALLTOALL):
@@ -187,20 +187,20 @@ def communication_summary(
     """Return one row of the communication view for a run.
 
     Only `spans_of_steps` count. ``negotiation_s``, ``transfer_s`` and ``exchange_per_step_s`` are times during which at
-    least one tensor was negotiated, was transferred by an allreduce, or was negotiated or in an operation; what of a
-    negotiation lies before the first step does not count. The share of negotiation is that of the summed spans,
-    whole ones (Table 12). The slowest rank is that of negotiations that begin within the steps. Where the steps are not
-    known they are found, and the first one, which sets everything up, is left out. Mean size and bandwidth, total bytes
-    over total time, are those of the messages that carry the exchange (`communication.main_messages`); all others count
-    in ``other_batches`` and ``other_transfer_s``, and like them in ``batches``, ``transfer_s`` and ``bytes_per_step``.
-    ``step_time_s`` is the mean, of which ``communication_share_ratio`` is a share.
+    least one tensor was negotiated, transferred by an allreduce, or either negotiated or in an operation. The part of a
+    negotiation before the first step does not count. The share of negotiation is that of the summed, whole spans
+    (Table 12). The slowest rank comes from negotiations that begin within the steps. Unknown steps are found in the
+    timeline, excluding the first, which does the set-up. Mean size and bandwidth (total bytes over total time) cover
+    the messages of the main exchange (`communication.main_messages`). All others count in ``other_batches`` and
+    ``other_transfer_s``; both kinds count in ``batches``, ``transfer_s`` and ``bytes_per_step``. ``step_time_s`` is the
+    mean, and ``communication_share_ratio`` a share of it.
 
     Parameters
     ----------
     spans, ready, cycles
         Tables of a timeline.
     conditions
-        What is known besides.
+        Facts besides the timeline.
     """
     windows = find_steps(spans).iloc[1:] if conditions.windows is None else conditions.windows
     spans = spans_of_steps(spans, windows)
@@ -233,7 +233,7 @@ def communication_summary(
 
 
 def _message_columns(messages: pd.DataFrame, steps: int, ranks: int) -> dict[str, object]:
-    """Return what the messages of some steps amount to, those that carry the exchange apart from the others."""
+    """Summarise the messages of some steps, separating the main exchange from the others."""
     carries = parts.main_messages(messages)
     main, others = messages[carries], messages[~carries & messages["bytes"].notna()]
     algorithm = parts.algorithm_bandwidth(main)
@@ -251,10 +251,10 @@ def _message_columns(messages: pd.DataFrame, steps: int, ranks: int) -> dict[str
 
 
 def spans_of_steps(spans: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
-    """Return the spans that belong to the steps, from the first to the last; all if no step is known.
+    """Return the spans that belong to the steps, from the first to the last; all spans if no step is known.
 
-    A negotiation belongs to them if its operation begins within them, be it that another rank asked for it before;
-    everything else by its own begin.
+    A negotiation belongs to the steps if its operation begins within them, even if a rank requested it before. Any
+    other span belongs by its own start.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def spans_of_steps(spans: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _begin_of_operation(spans: pd.DataFrame) -> NDArray[np.float64]:
-    """Return when each span begins; for a negotiation, when the operation begins that follows on it."""
+    """Return the start of each span; for a negotiation, the start of the operation that follows."""
     begin_s = spans["start_s"].to_numpy(float).copy()
     asks = parts.is_negotiation(spans["activity"])
     keys = ["file", "tensor"] if "file" in spans else ["tensor"]
@@ -298,7 +298,7 @@ def _intervals(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def _covered(table: pd.DataFrame, windows: pd.DataFrame) -> float:
-    """Return how long at least one of some spans lasts within the steps [s]; NaN if there are none."""
+    """Return how long at least one of some spans is active within the steps [s]; NaN if there are none."""
     if table.empty:
         return _NAN
     if windows.empty:

@@ -38,11 +38,11 @@ class FlopCount:
     fp32, fp64
         The same in single and double precision.
     tensor
-        Work of the tensor cores, in whatever precision.
+        Work of the tensor cores, in any precision.
     constant_moves
-        What the FP16 counters count besides, but is not work (A100); it is not in ``fp16``.
+        Constant moves that the FP16 counters include although they are not work (A100); excluded from ``fp16``.
     notes
-        What is a bound, missing or left out.
+        Bounds, missing parts and exclusions.
     """
 
     fp16: float
@@ -54,19 +54,19 @@ class FlopCount:
 
     @property
     def total(self) -> float:
-        """All of them [FLOP]; NaN if one is."""
+        """Sum of all parts [FLOP]; NaN if any is NaN."""
         return self.fp16 + self.fp32 + self.fp64 + self.tensor
 
     @property
     def counted(self) -> float:
-        """Those that were counted [FLOP]: a lower bound of the total; NaN if none was."""
+        """Sum of the counted parts [FLOP], a lower bound of the total; NaN if there are none."""
         known = [value for value in (self.fp16, self.fp32, self.fp64, self.tensor) if not math.isnan(value)]
         return sum(known) if known else math.nan
 
 
 @dataclass(frozen=True)
 class MemoryTraffic:
-    """Bytes that all launches moved [byte]; NaN where a level, or a direction, was not counted."""
+    """Bytes moved by all launches [byte]; NaN where a level, or a direction, was not counted."""
 
     dram_read_bytes: float
     dram_write_bytes: float
@@ -77,7 +77,7 @@ class MemoryTraffic:
 
 @dataclass(frozen=True)
 class CountedWork:
-    """Work, traffic and time of launches, as totals; quotients are taken of the totals."""
+    """Work, traffic and time of launches, as totals; ratios are ratios of totals."""
 
     work_flop: float
     dram_bytes: float
@@ -85,12 +85,12 @@ class CountedWork:
 
     @property
     def intensity_flop_per_byte(self) -> float:
-        """Arithmetic intensity [FLOP/byte]; NaN if a total is missing or nothing was moved."""
+        """Arithmetic intensity [FLOP/byte]; NaN if a total is missing or there was no traffic."""
         return self.work_flop / self.dram_bytes if self.dram_bytes > 0 else math.nan
 
     @property
     def rate_flop_per_s(self) -> float:
-        """Achieved rate [FLOP/s]; Nsight Compute locks the clocks, so that it may be below that of a free run."""
+        """Achieved rate [FLOP/s]; Nsight Compute locks the clocks, so it may be below that of a free run."""
         return self.work_flop / self.time_s if self.time_s > 0 else math.nan
 
     @property
@@ -100,15 +100,15 @@ class CountedWork:
 
 
 def _sum_of_all(values: "pd.Series[float]") -> float:
-    """Return the sum; NaN if one value is missing, so that no total is too small."""
+    """Return the sum; NaN if a value is missing, so that no total is too small."""
     return float(values.sum(skipna=False))
 
 
 def counted_flop(counters: pd.DataFrame, architecture: str) -> FlopCount:
     """Return the floating-point work of all launches by precision.
 
-    FLOP = add + mul + 2 fma (profilers.md, section 4). nvprof's flop_count has that sum already; its parts are used
-    only without it. Conversions, comparisons and special functions are not counted.
+    FLOP = add + mul + 2 fma (profilers.md, section 4). nvprof's flop_count is that sum; its parts are used only without
+    it. Conversions, comparisons and special functions are not counted.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def _plain_flop(launches: Launches, letter: str, suffix: str, notes: list[str]) 
     whole = launches.totals(f"flop_count_{suffix}")
     add, mul, fma = (launches.totals(f"flop_count_{suffix}_{kind}") for kind in ("add", "mul", "fma"))
     parts = add + mul + 2 * fma
-    # Each is printed as a rounded mean over the launches: it may be off by half an operation per launch.
+    # Each is printed as a rounded mean over the launches, so it may be off by half an operation per launch.
     differs = (whole - parts).abs() > 2.5 * launches.counts
     if differs.any():
         notes.append(f"flop_count_{suffix} is inconsistent with its parts in {int(differs.sum())} rows: not counted")
@@ -168,7 +168,7 @@ def memory_traffic(counters: pd.DataFrame) -> MemoryTraffic:
 
 
 def _dram(launches: Launches) -> pd.DataFrame:
-    """Return the traffic of each row; writes have the names of reads."""
+    """Return the traffic of each row; the names for writes mirror those for reads."""
     table = pd.DataFrame(index=launches.names.index)
     for direction in ("read", "write"):
         names, sectors = ([name.replace("read", direction) for name in group] for group in (_READ, _READ_SECTORS))
@@ -196,7 +196,7 @@ def _times(launches: Launches) -> "pd.Series[float]":
 
 
 def counters_per_kernel(counters: pd.DataFrame) -> pd.DataFrame:
-    """Return what the breakdown by category needs, by kernel name.
+    """Return the input of the breakdown by category, by kernel name.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Energy and mean power from samples: trapezoids over real time stamps per device, or differences of counters."""
+"""Energy and mean power from samples: trapezoidal rule over time stamps per device, or differences of counters."""
 
 import math
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from scipy.integrate import trapezoid
 from hpcai.core.messages import Message
 
 LONG_GAP = 5.0
-"""A gap of so many usual intervals is worth a sentence: power is interpolated over it."""
+"""A gap of this many usual intervals is reported: power is interpolated across it."""
 SLOW_SENSOR_RATIO = 0.5
-"""Fewer changes of value per sample mean that the sensor is slower than the sampling."""
+"""Fewer value changes per sample mean that the sensor is slower than the sampling."""
 ALLOWED_DIFFERENCE_RATIO = 0.05
-"""Difference of counter and integrated power that is worth a sentence."""
+"""Relative difference between counter and integrated power from which it is reported."""
 
 NO_SAMPLES = Message("energy.no_samples", "not measured: no samples")
 OF_DEVICE = Message("energy.of_device", "{device}: {reason}")
@@ -49,19 +49,19 @@ class PowerSummary:
     Attributes
     ----------
     instrument
-        What measured: ``nvml``, ``rapl``, ``slurm`` ...
+        Instrument: ``nvml``, ``rapl``, ``slurm`` ...
     energy_j, mean_power_w
         Sums over devices [J, W]; NaN if not measured.
     duration_s
-        Time that the samples cover inside the window [s]; of the device that is covered longest.
+        Time covered by samples inside the window [s], for the device with the longest coverage.
     samples
         Samples with a value, all devices together.
     longest_gap_s
         Longest time between two samples of one device [s].
     value_changes
-        How often the value of a sensor changed, all devices together.
+        Number of value changes of a sensor, all devices together.
     reasons
-        Why the numbers are missing or doubtful.
+        Why numbers are missing or doubtful.
     """
 
     instrument: str
@@ -92,14 +92,14 @@ def integrate_power(
     Parameters
     ----------
     times_s, powers_w
-        Samples in order of time [s, W]; those without power are left out.
+        Samples in order of time [s, W]; samples without power are ignored.
     window
-        Start and stop [s]: power is interpolated at both, never continued beyond the first and last sample.
+        Start and stop [s]: power is interpolated at both, never extrapolated beyond the first and last sample.
 
     Returns
     -------
     tuple
-        NaN and 0 if fewer than two samples, or none of the window, are covered.
+        NaN and 0 if fewer than two samples, or no part of the window, are covered.
     """
     times, powers = _clip(times_s, powers_w, window)
     if len(times) < 2:
@@ -110,10 +110,10 @@ def integrate_power(
 def count_energy(
     times_s: ArrayLike, energies_j: ArrayLike, window: tuple[float, float] | None = None
 ) -> tuple[float, float]:
-    """Return energy [J] and the time covered [s] from a counter that has been made to count on over its wraps.
+    """Return energy [J] and the time covered [s] from a counter corrected for wraps.
 
-    The counter is interpolated at the ends of the window. Without time stamps (all NaN) the ends are the first and
-    the last value, and the time is NaN. A counter that goes back was reset: then there is no energy.
+    The counter is interpolated at the ends of the window. Without time stamps (all NaN), the ends are the first and the
+    last value, and the time is NaN. A decreasing counter was reset; then there is no energy.
     """
     times, energies = np.asarray(times_s, dtype=float), np.asarray(energies_j, dtype=float)
     if window is None and len(times) and np.isnan(times).all():
@@ -132,7 +132,7 @@ def longest_gap(times_s: ArrayLike) -> float:
 
 
 def count_value_changes(values: ArrayLike) -> int:
-    """Return how often a value differs from the one before: a sensor slower than the sampling repeats itself."""
+    """Return how often a value differs from the previous one: a slow sensor repeats itself."""
     return int(np.count_nonzero(np.diff(np.asarray(values, dtype=float))))
 
 
@@ -145,13 +145,13 @@ def power_summary(
     ----------
     samples
         ``time_s, device, power_w, energy_j``; rows with ``overlaps`` True (their energy is contained in another
-        device's) are not added. A counter (``energy_j``) goes before integrated power.
+        device's) are not added. A counter (``energy_j``) takes precedence over integrated power.
     instrument
-        What measured.
+        Name of the instrument.
     window
         Start and stop on the axis of ``time_s`` [s].
     reasons
-        What is known already, for example by the reader.
+        Known restrictions, for example from the reader.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def _summarise(own: pd.DataFrame, window: tuple[float, float] | None) -> _Device
 
 
 def _clip(times_s: ArrayLike, values: ArrayLike, window: tuple[float, float] | None) -> tuple[NDArray[np.float64], ...]:
-    """Return the samples inside the window and interpolated ones at its ends."""
+    """Return the samples inside the window, with interpolated ones at its ends."""
     times, measured = np.asarray(times_s, dtype=float), np.asarray(values, dtype=float)
     known = np.isfinite(times) & np.isfinite(measured)
     times, measured = times[known], measured[known]

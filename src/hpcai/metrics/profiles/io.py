@@ -1,10 +1,10 @@
-"""Input of a training run: bandwidths by three definitions, epochs that were read, and what an epoch's input costs.
+"""Input of a training run: three definitions of bandwidth, epochs read, and the cost of an epoch's input.
 
 The three definitions answer different questions and differ by factors (`shared/reference/profilers.md`, section 7):
 
-- sum: each worker's bytes over its own read time, added; what the workers would read if all read all the time;
+- sum: each worker's bytes over its own read time, added; the total rate if all workers read all the time;
 - parallel: all bytes over the largest read time of a worker; as if all workers had started together;
-- delivered: all bytes over the time from the first read to the last; what arrived, pauses for computing included.
+- delivered: all bytes over the time from the first read to the last; the arrival rate, including pauses for compute.
 """
 
 import math
@@ -30,7 +30,7 @@ _NAN = float("nan")
 
 @dataclass(frozen=True)
 class IoSetting:
-    """What is known of a run besides its Darshan logs.
+    """Facts about a run besides its Darshan logs.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class IoSetting:
     files
         Different files of the data over all workers; NaN if unknown.
     coverage_ratio, reasons
-        Of the reading that the processes come from.
+        From the reading behind the processes.
     """
 
     page_cache: PageCache = "unknown"
@@ -57,7 +57,7 @@ class IoSetting:
 def data_module(processes: pd.DataFrame) -> str:
     """Return the module through which the data were read: POSIX, or STDIO if that carried more bytes of them.
 
-    MPI-IO is never it: its bytes are among those of POSIX.
+    MPI-IO is never returned: POSIX includes its bytes.
     """
     read = processes.groupby("module")["read_bytes"].sum()
     return "STDIO" if read.get("STDIO", 0.0) > read.get("POSIX", 0.0) else "POSIX"
@@ -71,7 +71,7 @@ def io_workers(processes: pd.DataFrame, module: str) -> pd.DataFrame:
     processes
         One row per log, module and rank, as Darshan's logs are read.
     module
-        POSIX, STDIO or MPI-IO; they are never added.
+        POSIX, STDIO or MPI-IO; they are never added up.
     """
     is_worker = processes["is_worker"].fillna(value=False).astype(bool)
     workers = processes[is_worker & (processes["module"] == module)].copy()
@@ -82,7 +82,7 @@ def io_workers(processes: pd.DataFrame, module: str) -> pd.DataFrame:
 
 
 def _divide(amount: "pd.Series[float]", time_s: "pd.Series[float]") -> "pd.Series[float]":
-    """Return rates; reads that took no measurable time have none."""
+    """Return rates; NaN for reads without measurable time."""
     return amount / time_s.where(time_s > 0)
 
 
@@ -94,9 +94,9 @@ def io_summary(processes: pd.DataFrame, setting: IoSetting, module: str | None =
     processes
         One row per log, module and rank of this run.
     setting
-        What else is known of the run.
+        Other facts about the run.
     module
-        The module to report; the one that read the data if None.
+        The module to report; by default the one that read the data.
 
     Returns
     -------
@@ -104,8 +104,8 @@ def io_summary(processes: pd.DataFrame, setting: IoSetting, module: str | None =
         module, workers, files, read_bytes, reads, opens, read_time_s (sum over workers), metadata_s, the three
         bandwidths, dataset_epochs (bytes read over the size of the dataset), io_epoch_s (dataset over parallel
         bandwidth), io_epoch_mean_s (mean read time of a worker per epoch), io_epoch_delivered_s (dataset over
-        delivered bandwidth: an upper bound that contains computing), epoch_s, io_share_ratio (io_epoch_s over
-        epoch_s), page_cache, coverage_ratio, and reasons, one string. What cannot be computed is NaN.
+        delivered bandwidth: an upper bound that includes compute), epoch_s, io_share_ratio (io_epoch_s over
+        epoch_s), page_cache, coverage_ratio, and reasons as one string. Values that cannot be computed are NaN.
     """
     chosen = module or data_module(processes)
     workers = io_workers(processes, chosen)
@@ -149,7 +149,7 @@ def _bandwidths(workers: pd.DataFrame) -> dict[str, float]:
 
 
 def _total(values: "pd.Series[float]") -> float:
-    """Return a sum that is missing if a part is, or if there is none."""
+    """Return a sum; NaN if a part is missing, or if there are no parts."""
     return float(values.astype(float).sum(skipna=False)) if len(values) else _NAN
 
 
@@ -158,7 +158,7 @@ def _ratio(amount: float, by: float) -> float:
 
 
 def _doubts(processes: pd.DataFrame, workers: pd.DataFrame, module: str, setting: IoSetting) -> list[str]:
-    """Return what makes a number of the row missing, or means something else than it seems to."""
+    """Return why numbers of the row are missing, or must not be taken at face value."""
     doubts = []
     if workers.empty:
         doubts.append(f"no process read data through {module}")

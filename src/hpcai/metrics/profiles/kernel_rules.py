@@ -1,13 +1,13 @@
-"""Which category a kernel or an operation belongs to, by its name: an ordered table, the first pattern that fits wins.
+"""Assign kernels and operations to categories by name: an ordered table in which the first matching pattern wins.
 
-The order matters: names of convolutions contain "gemm", batch normalisation and layout changes sit in cuDNN's name
-space, copies sit inside an element-wise kernel, and names of attention contain "fprop" (profilers.md, section 5).
+The order matters: names of convolutions contain "gemm", batch normalisation and layout changes are in cuDNN's name
+space, copies are inside element-wise kernels, and names of attention contain "fprop" (profilers.md, section 5).
 """
 
 import re
 
 RULE_SET = "kernels 1"
-"""Name and version of this table; it changes with every change of a rule, because shares depend on it."""
+"""Name and version of this table; every change of a rule changes it, because shares depend on it."""
 
 MEMCPY, ALLREDUCE, ARRANGEMENT = "memcpy", "allreduce", "data arrangement"
 BATCH_NORM, POOLING, CONVOLUTION = "batch normalisation", "pooling", "convolution"
@@ -16,7 +16,7 @@ COLLECTIVES, LAYER_NORM, REDUCTION, SOFTMAX = "other collectives", "layer normal
 ATTENTION, RECURRENT, OPTIMISER, INPUT, OTHER = "attention", "recurrent", "optimiser", "input pipeline", "other"
 
 HPC_AI500_CATEGORIES = (MEMCPY, ALLREDUCE, ARRANGEMENT, BATCH_NORM, POOLING, CONVOLUTION, GEMM, ELEMENTWISE)
-"""The eight of HPC AI500 V2.0, Figure 10, where allreduce is NCCL's."""
+"""The eight categories of HPC AI500 V2.0, Figure 10, where allreduce means NCCL."""
 FURTHER_CATEGORIES = (COLLECTIVES, LAYER_NORM, REDUCTION, SOFTMAX, ATTENTION, RECURRENT, OPTIMISER, INPUT)
 CATEGORIES = (*HPC_AI500_CATEGORIES, *FURTHER_CATEGORIES, OTHER)
 
@@ -65,8 +65,8 @@ OPERATION_RULES: tuple[tuple[str, str], ...] = (
 )
 """Types of TensorFlow's operations, as its own profiler names them: a pattern must fit the whole name.
 
-Sums over segments (UnsortedSegmentSum) are reductions: they add. Scatters (ScatterNd, TensorScatterAdd) are data
-arrangement, as gathers are: most of their work is to move."""
+Sums over segments (UnsortedSegmentSum) are reductions, because they add. Scatters (ScatterNd, TensorScatterAdd) are
+data arrangement, like gathers, because they mostly move data."""
 
 KERNEL_RULES: tuple[tuple[str, str], ...] = (
     (MEMCPY, r"^\[CUDA mem(?:cpy|set)|^(?:MEMCPY|MEMSET|Memcpy|Memset)"),
@@ -105,7 +105,7 @@ KERNEL_RULES: tuple[tuple[str, str], ...] = (
     (RECURRENT, r"(?:^|[^A-Za-z])RNN_|persistRNN|[Ll][Ss][Tt][Mm]_|[Gg][Rr][Uu]_"),
     (REDUCTION, r"reduce_kernel|(?:Row|Column|Block)Reduce\w*|DeviceReduce|[Ss]egment\w*Kernel"),
 )
-"""Names of GPU kernels, mangled or not; a pattern may fit anywhere."""
+"""Names of GPU kernels, mangled or not; a pattern may match anywhere."""
 
 RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
     *((category, re.compile(rf"^(?!_Z)(?:{pattern})$", re.ASCII)) for category, pattern in OPERATION_RULES),
@@ -114,12 +114,12 @@ RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def category_of(name: str) -> str:
-    """Return the category of one name; "other" if no rule fits."""
+    """Return the category of a name; "other" if no rule matches."""
     return next((category for category, pattern in RULES if pattern.search(name)), OTHER)
 
 
 def name_category(name: str) -> str:
-    """Return how a category of kernels is written, however a rule set spells it."""
+    """Return the display name of a category, however a rule set spells it."""
     words = name.strip().lower().replace("_", " ")
     spellings = {
         "gemm": "GEMM", "batch norm": "batch normalisation", "batch normalization": "batch normalisation",

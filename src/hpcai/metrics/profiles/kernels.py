@@ -1,4 +1,4 @@
-"""Kernel times by category: what a step spends its device time on (HPC AI500 V2.0, Figure 10)."""
+"""Kernel times by category: where a step spends its device time (HPC AI500 V2.0, Figure 10)."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ DEVICE_KINDS = ("kernel", "memcpy", "memset")
 
 
 def categorise(names: Iterable[str]) -> "pd.Series[str]":
-    """Return the category of each name of a kernel or operation; "other" where no rule fits.
+    """Return the category of each kernel or operation name; "other" where no rule matches.
 
     The index is that of ``names`` if it is a Series.
     """
@@ -25,9 +25,9 @@ def categorise(names: Iterable[str]) -> "pd.Series[str]":
 
 
 def kernel_breakdown(kernels: pd.DataFrame, counters: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return calls, time and use of the hardware by category, in the order of `CATEGORIES`.
+    """Return calls, time and hardware use by category, in the order of `CATEGORIES`.
 
-    Copies are a category of their own whatever their names; calls of the host (kind "api") are left out.
+    Copies form their own category regardless of their names; host calls (kind "api") are excluded.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def kernel_breakdown(kernels: pd.DataFrame, counters: pd.DataFrame | None = None
     pandas.DataFrame
         ``category``, ``calls``, ``total_s`` [s] and ``share_ratio`` of the time of all rows (sums up to 1),
         ``instructions_per_cycle`` (mean weighted by time), ``dram_bytes`` and ``dram_rate_bytes_per_s`` of the kernels
-        that were counted (NaN: none was), ``counted_ratio`` (the part of the category's time that these kernels have),
+        that were counted (NaN: none was), ``counted_ratio`` (their share of the category's time),
         ``untimed_calls`` (calls without a time, which are in no total), ``rule_set``.
     """
     rows = _device_rows(kernels)
@@ -83,7 +83,7 @@ def _device_rows(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_counters(rows: pd.DataFrame, counters: pd.DataFrame | None) -> pd.DataFrame:
-    """Add bytes and cycles of the kernels that were counted, scaled to the calls of the timed run."""
+    """Add bytes and cycles of the counted kernels, scaled to the calls of the timed run."""
     counted = counters_per_kernel(counters) if counters is not None else pd.DataFrame(index=pd.Index([], name="name"))
     counted = counted.reindex(columns=["launches", "dram_bytes", "instructions_per_cycle"])
     rows = rows.join(counted, on="name")

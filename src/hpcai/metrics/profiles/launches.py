@@ -1,15 +1,15 @@
-"""Counters side by side: one row per launch, or per kernel where the tool sums up."""
+"""Counters in wide form: one row per launch, or per kernel where the tool aggregates."""
 
 from collections.abc import Iterable
 
 import pandas as pd
 
 KEYS = ("name", "device", "process", "launch", "block_size", "grid_size")
-"""What tells the rows of a table of counters apart; nvprof has the first two only."""
+"""Columns that identify the rows of a table of counters; nvprof has only the first two."""
 
 
 class Launches:
-    """A long table of counters, ready to be asked for one counter at a time.
+    """A long table of counters, prepared for access by counter.
 
     Parameters
     ----------
@@ -33,16 +33,16 @@ class Launches:
         return [str(name) for name in self._rows["metric"].unique()]
 
     def values(self, column: str, names: Iterable[str], units: Iterable[str] | None = None) -> "pd.Series[float]":
-        """Return ``column`` of the first of several counters that each launch has; NaN where it has none.
+        """Return ``column`` of the first of several counters that each launch has; NaN if it has none.
 
         Parameters
         ----------
         column
             ``minimum``, ``maximum``, ``mean`` or ``total``.
         names
-            Counters that mean the same, the preferred one first: values are never added over them.
+            Counters with the same meaning, the preferred one first; values of different counters are never added.
         units
-            Units that count; a counter may occur twice, in two units.
+            Accepted units; a counter may occur twice, in two units.
         """
         found = pd.Series(float("nan"), index=self.names.index)
         for name in names:
@@ -54,13 +54,13 @@ class Launches:
         return found
 
     def totals(self, *names: str) -> "pd.Series[float]":
-        """Return the totals over the launches of each row of the first counter that it has."""
+        """Return the totals over the launches of each row, from the first counter that the row has."""
         return self.values("total", names)
 
     def instructions(self, letter: str) -> tuple["pd.Series[float]", "pd.Series[float]"]:
         """Return thread instructions add + mul, and fma, of one precision (letter h, f or d) of Nsight Compute.
 
-        All three are taken from the counters of multiprocessors (sm), or all from those of their parts (smsp).
+        All three come from the counters of multiprocessors (sm), or all from those of their sub-partitions (smsp).
         """
         both = pd.Series(float("nan"), index=self.names.index)
         single, fused = both, both

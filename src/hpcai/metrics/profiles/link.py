@@ -13,14 +13,14 @@ from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.core.disturbance import Disturbance
 
 CALL, TRANSFER = "call", "transfer"
-"""What is timed: all that a training step waits for (agreeing, Horovod's next cycle, the transfer, the way back), or
-the transfer alone, which is what a timeline tells of a training's batches."""
+"""What is timed: everything that a training step waits for (negotiation, Horovod's next cycle, the transfer, the way
+back), or the transfer alone, which is what a timeline shows for the batches of a training."""
 FEWEST_SIZES = 4
-"""Two parameters and their errors need more sizes than three to say anything."""
+"""Two parameters and their errors need more than three sizes."""
 LEAST_SPAN_RATIO = 100.0
-"""Largest over smallest message: with less, either the latency or the bandwidth cannot be seen."""
+"""Largest over smallest message: with a smaller span, either latency or bandwidth is not visible."""
 HUBER_LIMIT = 1.345
-"""Residuals beyond so many standard deviations count less (Huber: 95 % efficiency for normal errors)."""
+"""Residuals beyond this many standard deviations count less (Huber: 95 % efficiency for normal errors)."""
 ROUNDS = 50
 
 _NAN = float("nan")
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 class AllreduceSample(BaseModel):
-    """One allreduce: the whole call, and the transfer therein."""
+    """One allreduce: the whole call, and the transfer in it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,7 +42,7 @@ class AllreduceSample(BaseModel):
 
 
 class AllreduceReport(BaseModel):
-    """Measurements of the ranks, or why there are none; the only interface between them and the analysis."""
+    """Measurements of the ranks, or why there are none; the only interface between ranks and analysis."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -69,11 +69,12 @@ class LinkFit:
     bandwidth_bytes_per_s, bandwidth_error_bytes_per_s
         1 / beta: the algorithm bandwidth that long messages approach, and its standard error.
     n
-        Message sizes that the fit stands on.
+        Number of message sizes in the fit.
     misfit_ratio
-        Largest distance between a time and the line, over that time: a link is not a line if this is large.
+        Largest deviation of a time from the line, relative to that time; a large value means that the model does not
+        fit.
     reason
-        Why there is no fit; empty if there is one. Numbers without a fit are NaN.
+        Why there is no fit; blank if there is one. Without a fit, numbers are NaN.
     """
 
     latency_s: float
@@ -98,9 +99,9 @@ def fit_link(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> LinkFit:
     Returns
     -------
     LinkFit
-        The line (alpha-beta model; Hockney, Parallel Computing 20, 1994) from which the logarithms of the times are
-        least far, so that a short message counts as much as a long one; times far from the line count less (Huber).
-        Without a sensible line all numbers are NaN and the reason says why.
+        The line (alpha-beta model; Hockney, Parallel Computing 20, 1994) with the smallest deviation of the logarithms
+        of the times, so that short messages count as much as long ones; outliers count less (Huber). Without a sensible
+        line all numbers are NaN, and the reason explains why.
     """
     if len(sizes_bytes) != len(times_s):
         raise ValueError(f"found {len(sizes_bytes)} sizes and {len(times_s)} times, expected as many of each")
@@ -109,7 +110,7 @@ def fit_link(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> LinkFit:
     unfit = _why_not(sizes)
     if unfit:
         return _no_fit(len(pairs), unfit)
-    # Both unknowns in units of their own: message sizes span eight orders of magnitude.
+    # Scale both unknowns: message sizes span eight orders of magnitude.
     scale_bytes = float(sizes.max())
     (alpha_s, slope_s), covariance = _solve(sizes / scale_bytes, times)
     errors_s = np.sqrt(np.diag(covariance))
@@ -132,7 +133,7 @@ def fit_link(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> LinkFit:
 
 
 def of_engine(view: pd.DataFrame, engine: object) -> pd.DataFrame:
-    """Return the rows of a view of links or of their fits that were measured with the engine of a run."""
+    """Return the rows of a view of links or link fits that were measured with a run's engine."""
     own: pd.DataFrame = view if view.empty else view[view["engine"] == engine]
     return own
 
@@ -141,7 +142,7 @@ def rate_at(links: pd.DataFrame, what: str, ranks: int, size_bytes: float, scope
     """Return the best algorithm bandwidth of the measured allreduce for a message of some size [bytes/s].
 
     Interpolated on logarithmic scales between the measured sizes, from the fastest repetition of each; NaN outside
-    the measured sizes, where nothing is known. Times `2 (n - 1) / n` it is the bus bandwidth.
+    them. Times `2 (n - 1) / n` it is the bus bandwidth.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def rate_at(links: pd.DataFrame, what: str, ranks: int, size_bytes: float, scope
     ranks, size_bytes
         Ranks that exchange, and the size of the tensor or batch of each.
     scope
-        ``node`` or ``network``; None takes the faster of them.
+        ``node`` or ``network``; None for the faster one.
     """
     if links.empty:
         return _NAN
@@ -202,10 +203,10 @@ def _solve(shares: Floats, times_s: Floats) -> tuple[Floats, Floats]:
         before, residuals = unknowns, np.log(times_s / modelled_s)
         design, root = columns / modelled_s[:, np.newaxis], np.sqrt(weights)
         unknowns = np.linalg.lstsq(design * root[:, np.newaxis], root * (1 + residuals), rcond=None)[0]
-        # A line through the points may leave the realm of the logarithm on its way.
+        # During the search, a line may become negative, where the logarithm is undefined.
         modelled_s = np.maximum(columns @ unknowns, modelled_s / 10)
         residuals = np.abs(np.log(times_s / modelled_s))
-        # The median is not moved by the outliers that it shall find; 0.6745 makes it a standard deviation.
+        # The median ignores the outliers that it must detect; the factor 0.6745 converts it to a standard deviation.
         deviation = float(np.median(residuals)) / 0.6745
         if deviation < 1e-12 or np.allclose(unknowns, before, rtol=1e-10, atol=0):
             break

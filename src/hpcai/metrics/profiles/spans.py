@@ -8,7 +8,7 @@ Floats = NDArray[np.float64]
 
 
 def group_overlapping(starts: Floats, ends: Floats) -> NDArray[np.int64]:
-    """Return for intervals sorted by their starts to which union of overlapping ones each belongs.
+    """Return, for intervals sorted by start, the union of overlapping intervals that each belongs to.
 
     Intervals that only touch do not overlap.
 
@@ -39,14 +39,14 @@ def merge_intervals(starts: Floats, ends: Floats) -> tuple[Floats, Floats]:
 
 
 def covered_length(starts: Floats, ends: Floats, from_starts: Floats, from_ends: Floats) -> float:
-    """Return how much of some intervals is covered by others; each is merged first [unit of the intervals].
+    """Return the length of some intervals covered by others; each set is merged first [unit of the intervals].
 
     Parameters
     ----------
     starts, ends
-        Intervals of which the covered part is asked.
+        Intervals to be covered.
     from_starts, from_ends
-        Intervals that cover.
+        Covering intervals.
     """
     starts, ends = merge_intervals(starts, ends)
     other_starts, other_ends = merge_intervals(from_starts, from_ends)
@@ -58,7 +58,7 @@ def covered_length(starts: Floats, ends: Floats, from_starts: Floats, from_ends:
 
 
 def _covered_until(times: Floats, starts: Floats, ends: Floats) -> Floats:
-    """Return how much of disjoint intervals lies before each time."""
+    """Return the total length of disjoint intervals before each time."""
     lengths = np.append(0.0, np.cumsum(ends - starts))
     number = np.searchsorted(starts, times, side="right")
     last = np.maximum(number - 1, 0)
@@ -66,7 +66,7 @@ def _covered_until(times: Floats, starts: Floats, ends: Floats) -> Floats:
 
 
 def touches(starts: Floats, ends: Floats, doubtful: pd.DataFrame | None) -> NDArray[np.bool_]:
-    """Return which intervals share a moment with a doubtful one.
+    """Return which intervals overlap or touch a doubtful one.
 
     Parameters
     ----------

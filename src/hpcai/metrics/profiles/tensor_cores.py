@@ -1,4 +1,4 @@
-"""Floating-point operations of tensor cores: instructions times what one of them does, where that is a constant.
+"""Floating-point operations of tensor cores: instructions times FLOP per instruction, where that is a constant.
 
 Instruction shapes, the constants and the trap of constant moves on A100: profilers.md, section 4.
 """
@@ -20,11 +20,11 @@ FLOP_PER_INSTRUCTION = {
     TURING: {"": 2048.0, "1688": 2048.0},
     AMPERE: {"16816": 4096.0, "1688": 2048.0, "1684": 1024.0, "d884": 512.0},
 }
-"""FLOP of one warp instruction, 2 m n k of its shape; "" for kernels whose name does not tell the shape."""
+"""FLOP of one warp instruction, 2 m n k of its shape; "" for kernels whose name does not contain the shape."""
 DMMA_FLOP = 512.0
 """FLOP of one DMMA.884 warp instruction of GA100."""
 MOST_MOVES_LEFT = 60
-"""Tensor-pipe instructions per launch that partly predicated constant moves leave over (seen on A100)."""
+"""Tensor-pipe instructions per launch left over by partly predicated constant moves (seen on A100)."""
 WARP_THREADS = 32
 
 _SHAPE = re.compile(r"[a-z](?:(16816|1688|1684)|(?<=d)(884)|(884))(?=[a-z_])|tensor(\d+)x(\d+)x(\d+)(?!\d)")
@@ -36,7 +36,7 @@ _LEVEL = "tensor_precision_fu_utilization"
 
 @dataclass
 class TensorCount:
-    """FLOP of tensor cores per launch, the FP16 "FLOP" that are constant moves, and what the reader has to know."""
+    """FLOP of tensor cores per launch, the FP16 "FLOP" that are constant moves, and remarks."""
 
     flop: "pd.Series[float]"
     moves: "pd.Series[float]"
@@ -44,7 +44,7 @@ class TensorCount:
 
 
 def architecture_of(compute_capability: str) -> str:
-    """Return the generation of a GPU by its compute capability, for example ``"8.0"``; "unknown" if it is none."""
+    """Return the GPU generation for a compute capability such as ``"8.0"``; "unknown" if there is none."""
     match = re.fullmatch(r"(\d+)\.(\d+)", compute_capability.strip())
     if not match:
         return UNKNOWN
@@ -57,11 +57,11 @@ def architecture_of(compute_capability: str) -> str:
 
 
 def tensor_flop(launches: Launches, architecture: str) -> TensorCount:
-    """Return the work of tensor cores per launch [FLOP]; NaN where it was not counted or cannot be.
+    """Return the work of tensor cores per launch [FLOP]; NaN where it was not counted or is not countable.
 
-    In this order: operations that the hardware counted (sm__ops_path_tensor_*), matrix instructions by type, all
+    In order of preference: operations counted by the hardware (sm__ops_path_tensor_*), matrix instructions by type, all
     instructions of the tensor pipe. Hopper's and Blackwell's instructions have no constant number of operations: where
-    such instructions ran, their work is "not countable". An integer operation is no FLOP.
+    they ran, their work is "not countable". Integer operations are not FLOP.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def _explain(count: TensorCount, launches: Launches, seen: "pd.Series[bool]") ->
 
 
 def _counted_operations(launches: Launches) -> "pd.Series[float]":
-    """Return the sum of the operations by type; one type may be split by sparsity, and has a total besides."""
+    """Return the sum of the operations by type; a type may be split by sparsity and have a total as well."""
     parts: dict[tuple[str, str], dict[str, str]] = {}
     for name in launches.metrics:
         match = _OPS.fullmatch(name)
@@ -117,7 +117,7 @@ def _instruction_names(kind: str) -> list[str]:
 
 
 def instruction_shape(name: str) -> str:
-    """Return the shape of the matrix instruction that the name of a kernel tells ("16816" is m16n8k16), or ""."""
+    """Return the shape of the matrix instruction in a kernel's name ("16816" is m16n8k16), or ""."""
     match = _SHAPE.search(name)
     if not match:
         return ""
@@ -126,14 +126,14 @@ def instruction_shape(name: str) -> str:
 
 
 def _work(instructions: "pd.Series[float]", launches: Launches, architecture: str) -> "pd.Series[float]":
-    """Return instructions times FLOP per instruction; no instruction is no work, whatever the shape."""
+    """Return instructions times FLOP per instruction; without instructions, work is zero for any shape."""
     constants = FLOP_PER_INSTRUCTION.get(architecture, {})
     factors = launches.names.map(lambda name: constants.get(instruction_shape(str(name)), math.nan)).astype(float)
     return (instructions * factors).mask(instructions == 0, 0.0)
 
 
 def _double_work(instructions: "pd.Series[float]", architecture: str) -> "pd.Series[float]":
-    """Return the work of FP64 matrix instructions; where none was counted there is nothing to add."""
+    """Return the work of FP64 matrix instructions; zero where none was counted."""
     factor = DMMA_FLOP if architecture == AMPERE else math.nan
     return (instructions * factor).mask(instructions.isna() | (instructions == 0), 0.0)
 
@@ -141,10 +141,10 @@ def _double_work(instructions: "pd.Series[float]", architecture: str) -> "pd.Ser
 def _matrix_instructions(
     count: TensorCount, launches: Launches, pipe: "pd.Series[float]", architecture: str
 ) -> "pd.Series[float]":
-    """Return the instructions of the tensor pipe that multiply matrices.
+    """Return the tensor-pipe instructions that multiply matrices.
 
-    On GA100 moves of constants (HFMA2.MMA) run there too, one per 32 hfma; where nothing else is left, there was no
-    matrix instruction, and the hfma are no FP16 work either. On Turing the two cannot be told apart.
+    On GA100 constant moves (HFMA2.MMA) also use this pipe, one per 32 hfma. If nothing else remains, there was no
+    matrix instruction, and the hfma are not FP16 work either. On Turing the two are indistinguishable.
     """
     fused = launches.totals(*(f"{unit}__sass_thread_inst_executed_op_hfma_pred_on.sum" for unit in ("sm", "smsp")))
     if architecture == VOLTA:

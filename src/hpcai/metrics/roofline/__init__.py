@@ -1,1 +1,1 @@
-"""The HPC-AI roofline: ceilings, points, and what moves them."""
+"""The HPC-AI roofline: ceilings, points, and moves between points."""

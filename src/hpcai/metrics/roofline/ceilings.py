@@ -30,7 +30,7 @@ from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO, declared_peaks
 
 WORDS = {PEAK: "peak", GEMM: "GEMM", CONVOLUTION: "convolution"}
 SOFTWARE = {"fp32": ("fp32", "tf32")}
-"""TensorFlow multiplies fp32 in TF32 on accelerators that have it: a ceiling of fp32 with its own name."""
+"""TensorFlow multiplies fp32 in TF32 on accelerators that support it: a separately named ceiling of fp32."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Place:
 def judge_ceilings(
     ceilings: pd.DataFrame, peaks: pd.DataFrame, tolerance_ratio: float = TOLERANCE_RATIO
 ) -> pd.DataFrame:
-    """Return ceilings with a column ``refused``: why one cannot be, and empty where nothing is against it.
+    """Return ceilings with a column ``refused``: the reason to refuse a ceiling, blank if it is accepted.
 
-    Refused is what is above its declared peak, and GEMM below the convolutions on the same cores
+    Refused are ceilings above their declared peak, and GEMM below the convolutions on the same cores
     (:func:`hpcai.metrics.roofline.samples_above.find_slow_products`).
 
     Parameters
@@ -78,8 +78,8 @@ def roofline_ceilings(
     Parameters
     ----------
     scores
-        Results (``SCORE_COLUMNS``); those of the machine say which scales and precisions count. The whole node, and
-        the whole machine where it has several nodes, are there in any case.
+        Results (``SCORE_COLUMNS``); those of the machine determine the scales and precisions. The whole node and, with
+        several nodes, the whole machine are always included.
     ceilings, links, link_fits
         Views of these names, measured on the machine.
     machine
@@ -88,10 +88,10 @@ def roofline_ceilings(
     Returns
     -------
     pandas.DataFrame
-        ``CEILING_COLUMNS``. The roof of a precision is its declared peak, and where none is declared the best measured
-        rate of GEMM and convolution. A rate measured in TF32, of which no peak can be declared, is a ceiling of fp32
-        named after TF32, and its roof where it is above the declared peak. The roof of a link or memory is the measured
-        bandwidth, and where there is none the declared one. A measured value above what is declared is refused with
+        ``CEILING_COLUMNS``. The roof of a precision is its declared peak or, without one, the best measured rate of
+        GEMM and convolution. A rate measured in TF32, for which no peak can be declared, is a ceiling of fp32 named
+        after TF32, and the roof where it exceeds the declared peak. The roof of a link or memory is the measured
+        bandwidth or, without a measurement, the declared one. A measured value above the declared one is refused with
         the reason.
     """
     judged = judge_ceilings(ceilings, declared_peaks(machine)) if len(ceilings) else ceilings
@@ -122,7 +122,7 @@ def _precisions(judged: pd.DataFrame, machine: Machine, asked: set[str]) -> list
 
 
 def _compute_rows(judged: pd.DataFrame, machine: Machine, place: Place, precision: str) -> list[Row]:
-    """Return peak, GEMM and convolution of a precision; the one that holds points is the roof."""
+    """Return peak, GEMM and convolution of a precision; one of them is the roof for points."""
     peak = next((peak for name, peak in machine.device.peaks.items() if name == precision), None)
     rows = [_row(machine, place, PEAK, precision, peak.rate_flop_per_s * place.ranks, peak.source)] if peak else []
     for kind in (GEMM, CONVOLUTION):
@@ -137,10 +137,10 @@ def _compute_rows(judged: pd.DataFrame, machine: Machine, place: Place, precisio
 
 
 def _dense_rows(judged: pd.DataFrame, machine: Machine, place: Place, what: tuple[str, str, str]) -> Iterator[Row]:
-    """Return the rates of a kind for a precision, measured in the precision that was used (TF32 for fp32)."""
+    """Return the rates of a kind for a precision, measured in the precision actually used (TF32 for fp32)."""
     kind, precision, used = what
     own = _of_kind(judged, kind)
-    # What was not measured in any precision has none.
+    # Kinds not measured in any precision have no row.
     own = own[(own["precision"] == used) | ((own["precision"] == "") & own["value"].isna())] if len(own) else own
     own_name = {"name": f"{WORDS[kind]} {used}"}
     found = used != precision
@@ -153,7 +153,7 @@ def _dense_rows(judged: pd.DataFrame, machine: Machine, place: Place, what: tupl
 
 
 def _not_measured(own: pd.DataFrame) -> Row:
-    """Return what a row without a value says: why it has none, as far as that is known."""
+    """Return the columns of a row without a value: the reason, as far as it is known."""
     missing = own[own["value"].isna()] if len(own) else own
     why = [text for text in missing.get("reason", pd.Series(dtype=str)).dropna() if text]
     return {"method": "", "status": NOT_MEASURED, "reason": why[0] if why else NOT_MEASURED}
@@ -173,7 +173,7 @@ def _memory_rows(judged: pd.DataFrame, machine: Machine, place: Place) -> list[R
 
 
 def _link_rows(links: pd.DataFrame, link_fits: pd.DataFrame, machine: Machine, place: Place) -> list[Row]:
-    """Return the measured links, one of each engine at its best message size, the fastest first; then the declared."""
+    """Return the measured links, one per engine at its best message size, fastest first; then the declared link."""
     link = declared_link(machine, place.scope)
     rows = []
     for engine in links["engine"].drop_duplicates().sort_values() if len(links) else ():
@@ -198,12 +198,12 @@ def _link_rows(links: pd.DataFrame, link_fits: pd.DataFrame, machine: Machine, p
 
 
 def declared_link(machine: Machine, scope: str) -> Link | None:
-    """Return the link of a scope that the machine file declares."""
+    """Return the declared link of a scope from the machine file."""
     return machine.links.network if scope == NETWORK else machine.links.intra_node
 
 
 def say_above_link(rate_bytes_per_s: float, link: Link) -> str:
-    """Return why a measured link is not used."""
+    """Explain why a measured link is not used."""
     return (
         f"{rate_bytes_per_s:.4g} B/s is {rate_bytes_per_s / link.bandwidth_bytes_per_s:.3g} times the declared "
         f"{link.bandwidth_bytes_per_s:.4g} B/s ({link.source}) and is not used as a ceiling: the link in the machine "
@@ -212,7 +212,7 @@ def say_above_link(rate_bytes_per_s: float, link: Link) -> str:
 
 
 def _settle(measured: list[Row], declared: list[Row]) -> list[Row]:
-    """Return bandwidths, the measured one as the roof, otherwise the declared one."""
+    """Return bandwidths with the measured one as roof, otherwise the declared one."""
     rows = [*measured, *declared]
     for row in [row for row in rows if row["status"] == CEILING][:1]:
         row["status"] = ROOF
@@ -257,9 +257,9 @@ def _by_status(own: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _choose(own: pd.DataFrame, machine: Machine, place: Place) -> Iterator[tuple[Row, int, Row]]:
-    """Yield the best ceiling and the best refused one of some ranks, how many such there are, and what the row says.
+    """Yield the best ceiling and the best refused one of some ranks, their number, and the remark of the row.
 
-    A refused one on other cores than the ceiling's says nothing of it.
+    A ceiling refused on other cores has no bearing on the accepted one.
     """
     threads = math.nan
     for status, part in _by_status(own):
@@ -272,7 +272,7 @@ def _choose(own: pd.DataFrame, machine: Machine, place: Place) -> Iterator[tuple
 
 
 def _for_ranks(part: pd.DataFrame, machine: Machine, place: Place) -> tuple[Row | None, int, str]:
-    """Return the best row that was measured on as many cores as the ranks of a node have, or on those of one rank."""
+    """Return the best row measured on as many cores as the ranks of a node use, or on those of one rank."""
     ranks_of_node = place.ranks // place.nodes
     together = part[part["threads"] == ranks_of_node * machine.cores_per_rank]
     alone = part if machine.device.kind == "gpu" else part[part["threads"] == machine.cores_per_rank]

@@ -1,4 +1,4 @@
-"""Published results under the HPC-AI roofline: their points and ceilings, from what the file of a source states."""
+"""Published results under the HPC-AI roofline: points and ceilings from the declarations in a source's file."""
 
 import pandas as pd
 
@@ -22,11 +22,11 @@ from hpcai.metrics.roofline.tables import GRADIENT_BYTES
 from hpcai.metrics.scores.declared import DECLARED, declared_peak, declared_rate, identify
 
 KERNEL = "kernel"
-"""Kind of a ceiling of which the source does not say whether it is GEMM or convolution."""
+"""Kind of a ceiling that the source does not identify as GEMM or convolution."""
 
 
 def declared_roofline(published: Published) -> pd.DataFrame:
-    """Return where the results of a file stand under the roofs of their declared machines.
+    """Return the position of a file's results under the roofs of their declared machines.
 
     Parameters
     ----------
@@ -36,16 +36,16 @@ def declared_roofline(published: Published) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``POINT_COLUMNS``, a row for each result. Several nodes exchange over the network, each over its own link;
-        ranks of one node over the links within it, of which one direction counts (performance_models.md, C.1). What
-        cannot be placed says why.
+        ``POINT_COLUMNS``, one row per result. Several nodes communicate over the network, each over its own link;
+        ranks of one node use the links within it, counting one direction (performance_models.md, C.1). Results without
+        a place have a reason.
     """
     rows = [_point(result, published) for result in published.results if result.use == "result"]
     return place_points(pd.DataFrame(rows, columns=list(POINT_COLUMNS)))
 
 
 def _point(result: PublishedResult, published: Published) -> Row:
-    """Return what a result brings to the roofline."""
+    """Return the roofline inputs of a result."""
     nodes, ranks = result.nodes, result.ranks
     row = {
         **identify(result, published),
@@ -72,13 +72,13 @@ def _point(result: PublishedResult, published: Published) -> Row:
 
 
 def _exchange(nodes: int, ranks: int, machine: PublishedMachine) -> tuple[str, int, PublishedLink | None]:
-    """Return scope, participants and link of the exchange of some ranks."""
+    """Return scope, participants and link of the exchange between some ranks."""
     scope, link = (NETWORK, machine.network) if nodes > 1 else (INTRA_NODE, machine.intra_node)
     return scope, count_participants(scope, nodes, ranks), link
 
 
 def one_direction(link: PublishedLink) -> float:
-    """Return what one direction of a link carries [bytes/s]: what it reached, where that is declared."""
+    """Return the bandwidth of one direction of a link [bytes/s]: the attained one, if declared."""
     return link.measured_bytes_per_s or link.bandwidth_bytes_per_s / link.directions
 
 
@@ -88,9 +88,9 @@ def declared_ceilings(published: Published) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``CEILING_COLUMNS``, for every number of nodes and ranks that a result has. A kernel's rate of all nodes is that
-        of a node times the nodes; what the source prints instead stands beside it where it differs. Printed numbers
-        have no noise: a ceiling is refused as soon as it is above the peak of its precision.
+        ``CEILING_COLUMNS``, for every number of nodes and ranks of a result. A kernel's rate on all nodes is the rate
+        of one node times the nodes; a different printed rate is listed with it. Printed numbers have no noise, so any
+        ceiling above the peak of its precision is refused.
     """
     rows: list[Row] = []
     for name, machine in published.machines.items():
@@ -119,7 +119,7 @@ def _ceilings_of(machine: PublishedMachine, nodes: int, ranks: int, base: Row) -
 
 
 def _kernel_rows(machine: PublishedMachine, base: Row) -> list[Row]:
-    """Return the kernels' rates that hold for these nodes, the ones above the peak as refused."""
+    """Return the kernels' rates for these nodes; those above the peak are marked as refused."""
     whole = base["ranks"] == base["nodes"] * (machine.devices_per_node or 0)
     values: list[Row] = []
     for ceiling in machine.ceilings if whole else ():

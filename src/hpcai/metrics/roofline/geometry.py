@@ -1,7 +1,7 @@
-"""Elements of a roofline plot: roofs as lines, ridges, points and moves, all of one participant.
+"""Elements of a roofline plot: roofs as lines, ridges, points and moves, per participant.
 
-Results on different numbers of ranks have different roofs; divided by the participants (a rank, over a network a node)
-they stand under the same ones, as far as these scale.
+Results with different numbers of ranks have different roofs. Divided by the participants (a rank or, over a network, a
+node) they share the same roofs, as far as these scale.
 """
 
 import math
@@ -13,9 +13,9 @@ import pandas as pd
 from hpcai.metrics.roofline.columns import CEILING, DRAWN, ROOF
 
 MARGIN_RATIO = 2.0
-"""How far the axes go beyond the outermost points and roofs."""
+"""Margin of the axes beyond the outermost points and roofs."""
 SLOPE_RATIO = 5.0
-"""How much of the links' slope is seen before the first ridge."""
+"""Visible part of the links' slope before the first ridge."""
 LINE_COLUMNS = (
     "machine", "kind", "name", "precision", "method", "status", "ranks", "value", "unit", "ridge_flop_per_byte",
     "source",
@@ -34,7 +34,7 @@ class Domain:
 
 
 def points_of_one(points: pd.DataFrame) -> pd.DataFrame:
-    """Return the drawn points with ``one_rate_flop_per_s`` and ``one_roof_flop_per_s``, those of one participant."""
+    """Return the drawn points with ``one_rate_flop_per_s`` and ``one_roof_flop_per_s``, per participant."""
     drawn = points[points["status"] == DRAWN]
     return drawn.assign(
         one_rate_flop_per_s=(drawn["rate_flop_per_s"] / drawn["participants"]).astype(float),
@@ -45,8 +45,8 @@ def points_of_one(points: pd.DataFrame) -> pd.DataFrame:
 def moves_of_one(moves: pd.DataFrame) -> pd.DataFrame:
     """Return moves with ``one_rate_flop_per_s`` and ``one_rate_to_flop_per_s``, and whether each is a ``main`` one.
 
-    The main ones are those of the most ranks of each benchmark and kind; of several mixed precisions, the one that
-    gains most.
+    The main moves belong to the largest number of ranks of each benchmark and kind; of several mixed precisions, the
+    one with the largest gain is the main one.
     """
     made = {f"one_{name}": (moves[name] / moves["participants"]).astype(float) for name in _MOVED}
     group = ["origin", "benchmark", "scope", "kind"]
@@ -58,7 +58,7 @@ def moves_of_one(moves: pd.DataFrame) -> pd.DataFrame:
 
 
 def roof_lines(ceilings: pd.DataFrame) -> pd.DataFrame:
-    """Return the ceilings of one scope as lines of one participant.
+    """Return the ceilings of one scope as lines, per participant.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def roof_lines(ceilings: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``LINE_COLUMNS``: for each machine, name, precision and method the highest ceiling of one participant over all
-        numbers of ranks, with the ranks it was found at. ``ridge_flop_per_byte`` is where a computation ceiling meets
-        the fastest link that is a roof; empty for links, and without a link.
+        ``LINE_COLUMNS``: per machine, name, precision and method, the highest ceiling of one participant over all
+        numbers of ranks, with those ranks. ``ridge_flop_per_byte`` is where a computation ceiling meets the fastest
+        link that is a roof; empty for links, and without a link.
     """
     used = ceilings[ceilings["status"].isin((ROOF, CEILING)) & (ceilings["value"] > 0)]
     dense = used["unit"] == _RATE
@@ -84,7 +84,7 @@ def roof_lines(ceilings: pd.DataFrame) -> pd.DataFrame:
 
 
 def frame_of(lines: pd.DataFrame, points: pd.DataFrame, moves: pd.DataFrame | None = None) -> Domain:
-    """Return axes that hold lines, points (:func:`points_of_one`) and moves (:func:`moves_of_one`) of a scope."""
+    """Return axes that include lines, points (:func:`points_of_one`) and moves (:func:`moves_of_one`) of a scope."""
     moved = points.iloc[:0] if moves is None else moves
     dense = lines[lines["unit"] == _RATE]
     ridges = lines["ridge_flop_per_byte"].dropna()
@@ -94,7 +94,7 @@ def frame_of(lines: pd.DataFrame, points: pd.DataFrame, moves: pd.DataFrame | No
         intensities += [*moved["intensity_to_flop_per_byte"]]
         rates += [*moved["one_rate_to_flop_per_s"]]
     if not points.size and len(rates):
-        rates.append(min(rates) / 100)  # room below the roofs, so that their slope is seen
+        rates.append(min(rates) / 100)  # space below the roofs to show their slope
     return Domain(_widen(intensities), _widen(rates))
 
 

@@ -1,4 +1,4 @@
-"""What a link carries for one participant of a roofline, from the measured allreduce."""
+"""Bandwidth of a link for one participant of a roofline, from the measured allreduce."""
 
 import math
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class LinkRate:
     Attributes
     ----------
     rate_bytes_per_s
-        What each participant sends per second [bytes/s]; NaN if no allreduce of this scope was measured.
+        Bytes that each participant sends per second [bytes/s]; NaN if no allreduce of this scope was measured.
     name, note, source
-        What was timed, how the number came about where that needs words, and the raw file.
+        What was timed, the derivation of the number if needed, and the raw file.
     """
 
     rate_bytes_per_s: float
@@ -33,21 +33,21 @@ class LinkRate:
 def link_rate(
     links: pd.DataFrame, link_fits: pd.DataFrame, scope: str, nodes: int, ranks: int, message_bytes: float = math.inf
 ) -> LinkRate:
-    """Return the best bus bandwidth that was measured for a message, or of any message size.
+    """Return the best measured bus bandwidth for a message, or for any message size.
 
-    Bus bandwidth = 2 (p - 1) / p * message / time for p participants, so that the time of a message on this link is
-    that of the measured allreduce. A long message can be sent in parts: the fastest of all sizes up to the message
-    counts, which makes this a ceiling, and beyond the largest measured size the fitted bandwidth if it is higher.
+    Bus bandwidth = 2 (p - 1) / p * message / time for p participants, so the time of a message on this link equals that
+    of the measured allreduce. A long message can be sent in parts, so the fastest of all sizes up to the message
+    counts, which makes this a ceiling. Beyond the largest measured size the fitted bandwidth counts if it is higher.
 
     Parameters
     ----------
     links, link_fits
         Views of these names.
     scope, nodes, ranks
-        Where the ranks exchange; without a measurement of so many ranks that of the most ranks counts, and the note
-        says so.
+        Scope of the exchange. Without a measurement of this number of ranks, the largest measured number counts, as the
+        note states.
     message_bytes
-        What one step reduces [bytes]; infinite takes the best of all sizes.
+        Bytes reduced in one step [bytes]; infinite for the best of all sizes.
     """
     place = "network" if scope == NETWORK else "node"
     for what in (TRANSFER, CALL):
@@ -58,7 +58,7 @@ def link_rate(
         rate, note = _best(own[own["ranks"] == counted], _fitted(link_fits, what, place, counted), message_bytes)
         if math.isnan(rate):
             continue
-        # Other numbers of ranks were measured with as many on each node.
+        # Other numbers of ranks count if measured with as many ranks per node.
         participants = max(2.0, count_participants(scope, nodes, ranks) * counted / ranks)
         others = "" if counted == ranks else f"the allreduce of {counted} ranks, because {ranks} were not measured"
         source = ", ".join(dict.fromkeys(own.loc[own["ranks"] == counted, "source"]))
@@ -68,7 +68,7 @@ def link_rate(
 
 
 def _best(own: pd.DataFrame, fitted_bytes_per_s: float, message_bytes: float) -> tuple[float, str]:
-    """Return an algorithm bandwidth [bytes/s] and how it came about."""
+    """Return an algorithm bandwidth [bytes/s] and its derivation."""
     timed = own[own["time_min_s"] > 0]
     if timed.empty:
         return math.nan, ""

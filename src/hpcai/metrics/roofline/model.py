@@ -10,23 +10,23 @@ from hpcai.metrics.roofline.columns import NETWORK
 
 
 def count_participants(scope: str, nodes: int, ranks: int) -> int:
-    """Return how many exchange in a scope: nodes over a network, ranks elsewhere.
+    """Return the number of participants in a scope: nodes over a network, ranks elsewhere.
 
-    Over a network a hierarchical ring is assumed: ranks of one node add up among themselves, and each node sends
-    through its own link (performance_models.md, C.1).
+    Over a network a hierarchical ring is assumed: the ranks of a node first reduce among themselves, and each node
+    sends over its own link (performance_models.md, C.1).
 
     Parameters
     ----------
     scope
         ``network``, or any other name for a node or its memory.
     nodes, ranks
-        Of the result.
+        Counts of the result.
     """
     return nodes if scope == NETWORK else ranks
 
 
 def ring_traffic(message_bytes: float, participants: float) -> float:
-    """Return what each participant sends in one ring allreduce [bytes].
+    """Return the bytes that each participant sends in one ring allreduce.
 
     Equation: traffic = 2 (p - 1) / p * message, for p participants (Patarasuk and Yuan 2009, doi
     10.1016/j.jpdc.2008.09.002).
@@ -34,14 +34,14 @@ def ring_traffic(message_bytes: float, participants: float) -> float:
     Parameters
     ----------
     message_bytes
-        Size of what is reduced [bytes].
+        Size of the reduced message [bytes].
     participants
-        Ranks of one node, or nodes of a network. One participant exchanges nothing: 0 bytes.
+        Ranks of one node, or nodes of a network. A single participant exchanges nothing: 0 bytes.
 
     Raises
     ------
     ValueError
-        If the message is negative or there are fewer than one participant.
+        If the message is negative or there is less than one participant.
     """
     if message_bytes < 0:
         raise ValueError(f"message_bytes: found {message_bytes:g}, expected a number of bytes, zero or more")
@@ -60,7 +60,7 @@ def communication_intensity(work_flop: float, traffic_bytes: float) -> float:
     work_flop
         Floating-point operations of one participant in a step [FLOP].
     traffic_bytes
-        What this participant sends in the step [bytes]. Without traffic the intensity is infinite.
+        Bytes that this participant sends in the step. Without traffic the intensity is infinite.
 
     Raises
     ------
@@ -78,24 +78,24 @@ def attainable_rate(
 ) -> float:
     """Return the roof over a point [FLOP/s].
 
-    Equation: min(peak, links * link * COI) (HPC AI500 V2.0, section 7; each of n participants has its own link,
-    as points measured on 64 devices would lie above the roof of a single link).
+    Equation: min(peak, links * link * COI) (HPC AI500 V2.0, section 7). Each of n participants has its own link:
+    points measured on 64 devices would otherwise lie above the roof of a single link.
 
     Parameters
     ----------
     peak_flop_per_s
-        What all participants together compute at best [FLOP/s].
+        Peak rate of all participants together [FLOP/s].
     intensity_flop_per_byte
         Operations of one participant per byte that it sends [FLOP/byte].
     link_bytes_per_s
-        What one participant's link carries in one direction [bytes/s].
+        Bandwidth of one participant's link in one direction [bytes/s].
     links
-        Participants that send at the same time.
+        Participants that send concurrently.
 
     Raises
     ------
     ValueError
-        If one of the numbers is not positive.
+        If a number is not positive.
     """
     _check_positive("peak_flop_per_s", peak_flop_per_s)
     _check_positive("intensity_flop_per_byte", intensity_flop_per_byte)
@@ -107,12 +107,12 @@ def attainable_rate(
 
 
 def ridge_point(peak_flop_per_s: float, bandwidth_bytes_per_s: float) -> float:
-    """Return the intensity at which both roofs meet [FLOP/byte]: peak / bandwidth, the bandwidth of all links together.
+    """Return the intensity where both roofs meet [FLOP/byte]: peak / bandwidth of all links together.
 
     Raises
     ------
     ValueError
-        If one of the numbers is not positive.
+        If a number is not positive.
     """
     _check_positive("peak_flop_per_s", peak_flop_per_s)
     _check_positive("bandwidth_bytes_per_s", bandwidth_bytes_per_s)

@@ -1,4 +1,4 @@
-"""How gradient compression and mixed precision move a point of the communication roofline."""
+"""Moves of a point in the communication roofline by gradient compression and mixed precision."""
 
 import math
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from hpcai.metrics.roofline.model import attainable_rate
 from hpcai.metrics.scaling.scales import POINT_SETTINGS
 
 HALVED = 2.0
-"""Half-precision gradients are half as many bytes: the intensity doubles (HPC AI500 V2.0, section 7)."""
+"""Half-precision gradients have half as many bytes: the intensity doubles (HPC AI500 V2.0, section 7)."""
 MIXED = ("bf16", "fp16")
 SAME_SHARE = "modelled at a constant share of the roof; the real gain may be larger or smaller"
 KEPT = common_columns("roofline_points", "roofline_moves", "note", "source")
 SAME = ("method", "origin", "machine", "workload", *(name for name in POINT if name != "variant"), "scope")
 CHANGES = {"compression": "none", "precision": "fp32"}
-"""Settings that an arrow stands for, each with the simpler side, from which it leads."""
+"""Settings shown as arrows, each with the simpler side, where the arrow starts."""
 ALONE = Message("moves.alone", "two results that differ only in {setting}")
 NOT_STATED = Message(
     "moves.not_stated",
@@ -30,7 +30,7 @@ NOT_STATED = Message(
 )
 Key = tuple[str, ...]
 Pair = tuple[Row, Row, str]
-"""Plainer result, the other one, and the setting in which they differ."""
+"""Simpler result, the other one, and the setting in which they differ."""
 
 
 def roofline_moves(points: pd.DataFrame, ceilings: pd.DataFrame, scales: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -38,22 +38,22 @@ def roofline_moves(points: pd.DataFrame, ceilings: pd.DataFrame, scales: pd.Data
 
     Parameters
     ----------
-    points
+    ``POINT_COLUMNS``; only drawn points move.
         ``POINT_COLUMNS``; only drawn ones move.
     ceilings
         ``CEILING_COLUMNS``: roofs of the other precisions.
     scales
-        Table of scales: all settings of a variant, so that an arrow stands for one change alone. Without it (published
-        results) the note says that other settings are not stated.
+        Table of scales with all settings of a variant, so that an arrow shows one change only. Without it (published
+        results) the note states that other settings are unknown.
 
     Returns
     -------
     pandas.DataFrame
-        ``MOVE_COLUMNS``. Modelled arrows keep a point's share of its roof: compression halves the traffic and doubles
-        the intensity, mixed precision raises the computation roof (of the same method: declared or measured) and
-        leaves the traffic; what a change really gains may be more or less. The other arrows, of the kind of their
-        results (measured or declared), lead from a result to the only one that differs from it in compression or in
-        precision and in no other known setting. Settings that are not stated are no difference, and none from one.
+        ``MOVE_COLUMNS``. Modelled arrows keep a point's share of its roof. Compression halves the traffic and doubles
+        the intensity; mixed precision raises the computation roof (of the same method: declared or measured) at the
+        same traffic. The real gain may be larger or smaller. The other arrows, of the kind of their results (measured
+        or declared), lead from a result to the only one that differs from it in compression or in precision and in no
+        other known setting. Unknown settings count as equal.
     """
     drawn = points[(points["status"] == DRAWN) & (points["scope"] != MEMORY)]
     rows = [move for point in records_of(drawn) for move in (*_compress(point), *_mix(point, ceilings))]
@@ -72,7 +72,7 @@ def _compress(point: Row) -> Iterator[Row]:
     links = float(point["participants"])
     roof = attainable_rate(float(point["compute_roof_flop_per_s"]), intensity, float(point["link_bytes_per_s"]), links)
     move = _modelled(point, "compression fp16", intensity, roof)
-    assert 1 - 1e-9 <= move["gain_ratio"] <= HALVED + 1e-9, move  # a roof rises at most as much as the intensity
+    assert 1 - 1e-9 <= move["gain_ratio"] <= HALVED + 1e-9, move  # a roof rises at most as fast as the intensity
     yield move
 
 
@@ -108,7 +108,7 @@ def _modelled(point: Row, change: str, intensity: float, roof: float) -> Row:
 
 
 def _pairs(points: list[Row], others: dict[Key, tuple[str, ...]]) -> Iterator[Pair]:
-    """Yield points that differ in compression or precision alone, the simpler one first, and that setting."""
+    """Yield points that differ only in compression or precision, the simpler one first, with that setting."""
     for first, second in combinations(points, 2):
         changed = [name for name in CHANGES if text_of(first[name]) != text_of(second[name])]
         work = [number_of(point, "flop_per_step") for point in (first, second)]
@@ -123,7 +123,7 @@ def _pairs(points: list[Row], others: dict[Key, tuple[str, ...]]) -> Iterator[Pa
 
 
 def _only(pairs: list[Pair]) -> Iterator[Pair]:
-    """Yield the pairs of results that have no other partner with the same setting: which one counts, nobody says."""
+    """Yield the pairs of results without another partner for the same setting, which would be ambiguous."""
     for before, after, setting in pairs:
         rivals = [
             pair
@@ -159,6 +159,6 @@ def _key(point: Row) -> Key:
 
 
 def _other_settings(scales: pd.DataFrame) -> dict[Key, tuple[str, ...]]:
-    """Return all settings of a result but precision and compression, by benchmark, variant and scale."""
+    """Return all settings of a result except precision and compression, by benchmark, variant and scale."""
     names = [name for name in POINT_SETTINGS if name in scales and name not in ("precision", "compression")]
     return {_key(row): tuple(str(row[name]) for name in names) for row in records_of(scales)}

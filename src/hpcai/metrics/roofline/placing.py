@@ -1,4 +1,4 @@
-"""Places points under the rooflines: traffic, intensity, roof, ridge, and why a point has no place."""
+"""Place points under the rooflines: traffic, intensity, roof, ridge, and the reason for points without a place."""
 
 import math
 
@@ -16,7 +16,7 @@ NEEDED = {
     "flop_per_step": "the work of a step is not known",
 }
 FAR_BELOW_RATIO = 0.1
-"""Below this share of its roof a point says nothing of what would hold it there."""
+"""Below this share of its roof, a point does not show which roof would limit it."""
 NO_COMPUTE_ROOF = Message(
     "placing.no_compute_roof",
     "not placed: no peak of {precision} is declared, and neither GEMM nor convolution was measured",
@@ -36,9 +36,9 @@ def place_points(inputs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     inputs
-        Of ``POINT_COLUMNS`` at least ``scope``, ``participants``, ``rate_flop_per_s`` and ``flop_per_step`` (of all
+        From ``POINT_COLUMNS`` at least ``scope``, ``participants``, ``rate_flop_per_s`` and ``flop_per_step`` (of all
         participants), ``message_bytes`` (in the scope memory: ``intensity_flop_per_byte``),
-        ``compute_roof_flop_per_s`` and ``link_bytes_per_s``. A row with a ``reason`` is not placed for that reason.
+        ``compute_roof_flop_per_s`` and ``link_bytes_per_s``. A row with a ``reason`` is not placed.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def _why_not(row: Row) -> str:
 
 
 def _traffic(row: Row) -> Row:
-    """Return traffic and intensity of one participant, as far as they are known."""
+    """Return traffic and intensity of one participant, as far as known."""
     work, participants = number_of(row, "flop_per_step"), number_of(row, "participants")
     if row["scope"] == MEMORY:
         intensity = number_of(row, "intensity_flop_per_byte")

@@ -1,4 +1,4 @@
-"""Samples above the roof that should bound them: one of the two must be wrong, and both are shown."""
+"""Samples above the roof that should bound them: one of the two must be wrong, so both are reported."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -11,18 +11,18 @@ from hpcai.core.messages import Message
 from hpcai.core.text import say_rate
 
 TOLERANCE_RATIO = 0.02
-"""So far above its roof a sample may be: clocks and neighbours move rates of repeated measurements by as much."""
+"""Tolerance above a roof: clocks and neighbours change repeated measurements by as much."""
 OTHER_UNIT = Message("samples_above.other_unit", "{what}: found {found}, expected {expected}, the unit of its roof")
 EXCHANGE_TOLERANCE_RATIO = 0.1
-"""So far the mean over a run's batches may be above the fastest repetition of the allreduce: its roof is interpolated
-between measured sizes, and the rate of several sizes together is not exactly that of their mean size."""
+"""Tolerance of the mean over a run's batches above the fastest repetition of the allreduce: its roof is interpolated
+between measured sizes, and the rate of mixed sizes differs from that of their mean size."""
 PADDED_RATIO = 0.15
-"""So far above the best matrix product a convolution may be: its work counts padded zeros, which libraries may skip, at
-most an eighth of the large shapes that are timed."""
+"""Tolerance of a convolution above the best matrix product: its work counts padded zeros, which libraries may skip, at
+most an eighth for the large shapes that are timed."""
 STAGING = "staging"
-"""The role of data that is read once, before the first epoch."""
+"""Role of data that is read once, before the first epoch."""
 SHARED, NODE_LOCAL = "shared", "node-local"
-"""Places of storage, by the names that their ceilings have."""
+"""Storage locations, named as in their ceilings."""
 ABOVE_ROOF = Message(
     "samples_above.above_roof",
     "{what}: {sample} ({source}) is {ratio:.3g} times its roof, {roof} ({roof_source}); more than {tolerance:g} % "
@@ -41,23 +41,23 @@ INCONSISTENCIES = columns_of("inconsistencies")
 def find_inconsistencies(
     samples: pd.DataFrame, roofs: pd.DataFrame, tolerance_ratio: float = TOLERANCE_RATIO
 ) -> pd.DataFrame:
-    """Return the samples that are above their roof.
+    """Return the samples above their roof.
 
     Parameters
     ----------
     samples
-        ``what`` (words), ``roof`` (name of the roof that holds it), ``value``, ``unit``, ``source`` (file).
+        ``what`` (words), ``roof`` (name of the limiting roof), ``value``, ``unit``, ``source`` (file).
     roofs
-        ``roof`` (name), ``value``, ``unit``, ``source``; of several with one name the highest counts, because a
-        ceiling is the best that was seen.
+        ``roof`` (name), ``value``, ``unit``, ``source``; among equal names the highest counts, because a ceiling is the
+        best observed value.
     tolerance_ratio
         A sample is inconsistent above (1 + tolerance) times its roof.
 
     Returns
     -------
     pandas.DataFrame
-        ``what, sample, roof, ratio, sentence``, the worst first. A sample without a value, or without a measured
-        roof, is not a row: nothing can be said of it.
+        ``what, sample, roof, ratio, sentence``, the worst first. Samples without a value, or without a measured roof,
+        are omitted.
 
     Raises
     ------
@@ -88,19 +88,19 @@ def _say_above(row: Mapping[Hashable, Any], tolerance_ratio: float) -> str:
 
 
 def staged_runs(io: pd.DataFrame) -> set[str]:
-    """Return the ``run_id`` of all runs of the view ``io`` that read their training input where it was staged."""
+    """Return the ``run_id`` of all runs in the view ``io`` that read their training input from staged data."""
     if not {"data", "run_id"} <= set(io.columns):
         return set()
     return set(io.loc[io["data"] == STAGING, "run_id"])
 
 
 def place_of_reads(data: str, *, staged: bool) -> str:
-    """Return the storage that data of a role is read from: what a run stages first, it reads from shared storage."""
+    """Return the storage that data of a role is read from; a run reads its staging input from shared storage."""
     return NODE_LOCAL if staged and data != STAGING else SHARED
 
 
 def fastest_read(ceilings: pd.DataFrame, place: str) -> float:
-    """Return the fastest cold read that was measured at a place [bytes/s]; NaN where there is none."""
+    """Return the fastest cold read measured at a location [bytes/s]; NaN if there is none."""
     if ceilings.empty:
         return float("nan")
     own = ceilings[(ceilings["kind"] == "storage_read") & (ceilings["place"] == place)]
@@ -110,7 +110,7 @@ def fastest_read(ceilings: pd.DataFrame, place: str) -> float:
 def refuse_above_peak(
     ceilings: pd.DataFrame, peaks: pd.DataFrame, tolerance_ratio: float = TOLERANCE_RATIO
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Take out the measured ceilings that are above what the machine file declares: no roof for any sample.
+    """Remove measured ceilings above the declaration in the machine file, which cannot bound any sample.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ def refuse_above_peak(
     Returns
     -------
     pandas.DataFrame
-        The ceilings that stay, unchanged. Without a declared peak a ceiling stays.
+        The accepted ceilings, unchanged. Ceilings without a declared peak are accepted.
     pandas.DataFrame
-        A row for each one refused, as of :func:`find_inconsistencies`.
+        One row per refused ceiling, as from :func:`find_inconsistencies`.
     """
     if ceilings.empty:
         return ceilings, pd.DataFrame(columns=list(INCONSISTENCIES))
@@ -161,7 +161,7 @@ def _say_refused(row: Mapping[Hashable, Any]) -> str:
 
 
 def declared_peaks(machine: Machine) -> pd.DataFrame:
-    """Return the peaks of a machine file as :func:`refuse_above_peak` takes them; none declared gives no row."""
+    """Return the peaks of a machine file as input of :func:`refuse_above_peak`; no rows if none is declared."""
     device = machine.device
     threads = float("nan") if device.kind == "gpu" else float(machine.cores_per_rank)
     rows: list[tuple[str, str, float, str, str, float]] = [
@@ -177,12 +177,12 @@ def declared_peaks(machine: Machine) -> pd.DataFrame:
 
 
 def find_slow_products(ceilings: pd.DataFrame, tolerance_ratio: float = PADDED_RATIO) -> pd.Series:
-    """Return why the measured GEMM of a precision and number of threads is not a ceiling, by the index of its rows.
+    """Return why the measured GEMM of a precision and number of threads is not a ceiling, by row index.
 
-    A convolution is lowered to matrix products, so that a machine multiplies matrices at least as fast as it convolves:
-    where the best GEMM of all back-ends is below the best convolution, it is GEMM that was disturbed or whose libraries
-    are slow. The convolution's rate is the sound one: trainings count their work as it does, and a roof below a rate
-    that was reached is none.
+    Convolutions are lowered to matrix products, so a machine multiplies matrices at least as fast as it convolves. If
+    the best GEMM of all back-ends is below the best convolution, the GEMM measurement was disturbed or its libraries
+    are slow. The convolution rate is then the valid one: training counts its work the same way, and a roof below an
+    attained rate is wrong.
 
     Parameters
     ----------

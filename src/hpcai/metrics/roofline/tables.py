@@ -1,4 +1,4 @@
-"""Inputs of the rooflines from a study's results: participants, traffic and roofs, from its tables."""
+"""Inputs of the rooflines from the tables of a study: participants, traffic and roofs."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ PARTS_SHARED = Message(
 )
 
 GRADIENT_BYTES = {"none": 4, "fp16": 2}
-"""What one parameter's gradient is sent as: single precision, or Horovod's half-precision compression."""
+"""Bytes sent per parameter's gradient: single precision, or Horovod's half-precision compression."""
 FROM_SCORES = common_columns("scores", "roofline_points", "reason", "source")
 NO_REUSE = "traffic of the compiled step, without cache reuse between its operations"
 Views = Mapping[str, pd.DataFrame]
@@ -32,7 +32,7 @@ Views = Mapping[str, pd.DataFrame]
 def roofline_points(
     scores: pd.DataFrame, ceilings: pd.DataFrame, views: Views, runs: pd.DataFrame, machine: Machine
 ) -> pd.DataFrame:
-    """Return where every result stands under its roofs, in each scope.
+    """Return the position of every result under its roofs, in each scope.
 
     Parameters
     ----------
@@ -41,18 +41,18 @@ def roofline_points(
     ceilings
         :func:`hpcai.metrics.roofline.ceilings.roofline_ceilings` of the same scores.
     views
-        ``communication`` (bytes of a step, counted), ``links`` and ``link_fits``, ``counters`` and ``work`` (traffic to
-        memory, measured or modelled); one that is missing counts as empty.
+        ``communication`` (bytes per step, counted), ``links`` and ``link_fits``, ``counters`` and ``work`` (memory
+        traffic, measured or modelled); a missing view counts as empty.
     runs
-        The run table: parameters of each benchmark and variant.
+        The run table, for the parameters of each benchmark and variant.
     machine
         The machine that the views describe.
 
     Returns
     -------
     pandas.DataFrame
-        ``POINT_COLUMNS``, three rows for each result. Results of other machines are not placed: their traffic and
-        roofs are not known here (declared results: :func:`place_points` of what their file declares).
+        ``POINT_COLUMNS``, three rows per result. Results of other machines are not placed: their traffic and roofs are
+        unknown here (declared results: :func:`place_points` with the declarations of their file).
     """
     rows = []
     for score in records_of(scores):
@@ -64,7 +64,7 @@ def roofline_points(
 
 
 def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: pd.DataFrame, machine: Machine) -> Row:
-    """Return what a result brings to a scope: participants, traffic and roofs, or why it has no place there."""
+    """Return a result's inputs for a scope: participants, traffic and roofs, or the reason why it has no place."""
     nodes, ranks = (int(score[name]) if number_of(score, name) > 0 else 0 for name in ("nodes", "ranks"))
     row: Row = {
         "scope": scope,
@@ -92,7 +92,7 @@ def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: p
 
 
 def _compute_roof(ceilings: pd.DataFrame, precision: str, row: Row) -> Row:
-    """Return the roof of a precision; without one its name is why nothing was measured."""
+    """Return the roof of a precision; without one, its name explains why nothing was measured."""
     known = ceilings[ceilings["kind"].isin(list(WORDS)) & (ceilings["precision"] == precision)]
     found = known[known["status"] == ROOF]
     if found.empty:
@@ -109,7 +109,7 @@ def _compute_roof(ceilings: pd.DataFrame, precision: str, row: Row) -> Row:
 
 
 def _message(score: Row, communication: pd.DataFrame | None, runs: pd.DataFrame, row: Row) -> Row:
-    """Return the bytes that a step reduces: counted at the same point, otherwise modelled from the parameters."""
+    """Return the bytes reduced per step: counted at the same point, otherwise modelled from the parameters."""
     own = _same_point(communication, score)
     counted = own["bytes_per_step"].mean() if len(own) else math.nan
     if counted > 0:
@@ -128,9 +128,9 @@ def _message(score: Row, communication: pd.DataFrame | None, runs: pd.DataFrame,
 
 
 def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
-    """Return the bytes that a participant sends because ranks share samples; over a network those that leave a node.
+    """Return the bytes that a participant sends because ranks share samples; over a network, those that leave a node.
 
-    Replicas that lie on one node each send nothing over the network; else a node sends at most what a rank does, which
+    A replica within one node sends nothing over the network. Otherwise a node sends at most as much as a rank, which
     has as many neighbours.
     """
     own = _same_point(runs, score) if "part_bytes" in runs else runs.iloc[:0]
@@ -150,7 +150,7 @@ def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
 
 
 def _link(row: Row, counts: tuple[int, int], views: Views, machine: Machine) -> Row:
-    """Return the link at the size of the point's message: measured, else (or if that is above it) declared."""
+    """Return the link bandwidth for the point's message: measured or, if that is missing or above it, declared."""
     nodes, ranks = counts
     message = number_of(row, "message_bytes")
     if math.isnan(message):
@@ -179,7 +179,7 @@ def _link(row: Row, counts: tuple[int, int], views: Views, machine: Machine) -> 
 
 
 def _memory(score: Row, roofs: pd.DataFrame, views: Views, row: Row) -> Row:
-    """Return the intensity over bytes of memory, measured by hardware counters or modelled from the compiled step."""
+    """Return the intensity over memory traffic, measured by hardware counters or modelled from the compiled step."""
     found: Row = {}
     counted = _same_point(views.get("counters"), score)
     counted = counted[counted["intensity_flop_per_byte"] > 0] if len(counted) else counted
@@ -204,7 +204,7 @@ def _memory(score: Row, roofs: pd.DataFrame, views: Views, row: Row) -> Row:
 
 
 def _with_traffic(work: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that know the traffic to memory, measured ones first."""
+    """Return the rows with memory traffic, measured ones first."""
     if "memory_bytes_per_sample" not in work:
         return pd.DataFrame()
     known = work[work["memory_bytes_per_sample"] > 0]

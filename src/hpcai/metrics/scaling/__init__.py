@@ -1,1 +1,1 @@
-"""How results change with the number of ranks."""
+"""Changes of results with the number of ranks."""

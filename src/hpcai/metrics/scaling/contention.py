@@ -1,4 +1,4 @@
-"""Separates contention from communication: simultaneous independent trainings, one alone, and one on all ranks.
+"""Separate contention from communication: simultaneous independent trainings, one alone, and one on all ranks.
 
 Instances of a weak-scaling group exchange no data, so they slow each other down only through shared memory, caches and
 clock frequency. Any further loss of one training on as many ranks is due to communication.
@@ -37,10 +37,10 @@ def tell_contention(groups: Mapping[str | Path, Sequence[RunRecord]], scales: pd
     Returns
     -------
     pandas.DataFrame
-        :data:`CONTENTION_COLUMNS`. ``contention_ratio`` is the rate of an instance beside the others over the rate of
-        the same training alone. ``distributed_ratio`` is the rate of one training on all ranks of the group over
-        instances times the rate alone: with the same batch per rank where the study has such a row, or of the same
-        variant. ``communication_ratio`` = distributed_ratio / contention_ratio. What is NaN has its reason.
+        :data:`CONTENTION_COLUMNS`. ``contention_ratio`` is the rate of an instance in the group over the rate of the
+        same training alone. ``distributed_ratio`` is the rate of one training on all ranks of the group, over instances
+        times the rate alone: with the same batch per rank if the study has such a row, otherwise of the same variant.
+        ``communication_ratio`` = distributed_ratio / contention_ratio. NaN values have a reason.
     """
     rows = [_row(str(path), records, scales) for path, records in sorted(groups.items(), key=lambda one: str(one[0]))]
     return pd.DataFrame(rows, columns=list(CONTENTION_COLUMNS))
@@ -66,7 +66,7 @@ def _row(path: str, records: Sequence[RunRecord], scales: pd.DataFrame) -> dict[
 
 
 def _distributed(row: Mapping[str, Any], batch_samples: int, scales: pd.DataFrame) -> dict[str, Any]:
-    """Compare with one training on all ranks of the group: that of the same batch per rank if there is one."""
+    """Compare with one training on all ranks of the group, preferably with the same batch per rank."""
     instances = row["instances"]
     same = (scales["benchmark"] == row["benchmark"]) & (scales["engine"] == row["engine"])
     found = scales[same & (scales["ranks"] == row["ranks"] * instances)]

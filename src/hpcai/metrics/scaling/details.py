@@ -31,7 +31,7 @@ FROM_SCALES = {
     "staging_ratio": "staging_ratio",
     "staging_epoch_ratio": "staging_epoch_ratio",
 }
-"""Column here: the column of the table of scales that it is taken from."""
+"""Maps columns of this table to columns of the table of scales."""
 FROM_SCORES = (
     "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "vflops_flop_per_s",
     "vflops_low_flop_per_s", "vflops_high_flop_per_s",
@@ -51,7 +51,7 @@ def detail_scales(
     link_fits: pd.DataFrame,
     machine: Machine,
 ) -> pd.DataFrame:
-    """Return one row for each scale with everything that explains its parallel efficiency.
+    """Return one row per scale with everything that explains its parallel efficiency.
 
     Parameters
     ----------
@@ -59,23 +59,23 @@ def detail_scales(
         Tables of these names (:func:`hpcai.metrics.scaling.scales.summarise_scales`, ``SCORE_COLUMNS``); without scores
         the FLOP rates are empty.
     communication, links, link_fits
-        Views of these names; empty where nothing was profiled.
+        Views of these names; empty if nothing was profiled.
     machine
-        Where the runs were measured: its declared links.
+        Machine of the runs, for its declared links.
 
     Returns
     -------
     pandas.DataFrame
-        :data:`DETAIL_COLUMNS`. Rates, efficiency (of the throughput, against ``baseline``), step time and staging are
-        those of the timed runs; ``vflops_efficiency_ratio`` compares VFLOPS with those of the base.
-        ``communication_share_ratio`` is the share of a step in which tensors are negotiated or exchanged, the mean over
+        :data:`DETAIL_COLUMNS`. Rates, efficiency (of the throughput, against ``baseline``), step time and staging come
+        from the timed runs; ``vflops_efficiency_ratio`` compares VFLOPS with those of the base.
+        ``communication_share_ratio`` is the share of a step in which tensors are negotiated or exchanged, averaged over
         the profiled runs of this scale. ``bandwidth_used_bytes_per_s`` is what one participant of the rooflines (a rank
         within a node, a node over a network: :func:`hpcai.metrics.roofline.model.count_participants`) sends per second
-        of their exchanges, 2 (p - 1) / p times the algorithm bandwidth, to be compared with what there is:
-        ``bandwidth_measured_bytes_per_s``, the same of the measured allreduce of this engine at the mean size of their
-        messages (beyond the measured sizes that of its fitted line: modelled), or ``bandwidth_declared_bytes_per_s``,
-        one direction of the link in the machine file. ``bandwidth_used_ratio`` is relative to the measured one where
-        there is one (``bandwidth_used_of``). What is empty has its reason.
+        in these exchanges: 2 (p - 1) / p times the algorithm bandwidth. Compare it with the available
+        ``bandwidth_measured_bytes_per_s``, the same for the measured allreduce of this engine at the mean message size
+        (beyond the measured sizes from its fitted line: modelled), or with ``bandwidth_declared_bytes_per_s``, one
+        direction of the link in the machine file. ``bandwidth_used_ratio`` is relative to the measured bandwidth if
+        available (``bandwidth_used_of``). Empty values have a reason.
     """
     own = scores[scores["method"] == "measured"] if len(scores) else scores
     rows: list[dict[str, Any]] = []
@@ -103,7 +103,7 @@ def _identity(row: Row, regime: Regime, base: Row) -> dict[str, Any]:
 
 
 def _of(table: pd.DataFrame, row: Row) -> pd.DataFrame:
-    """Return the rows of a table that belong to a scale."""
+    """Return the rows of a table for one scale."""
     if table.empty:
         return table
     own: pd.DataFrame = table[(table[POINT] == [row[name] for name in POINT]).all(axis=1)]
@@ -118,7 +118,7 @@ def _scores(row: Row, scores: pd.DataFrame, base: Row) -> dict[str, Any]:
     score = own.iloc[0]
     base_rate = float(first["vflops_flop_per_s"].iloc[0]) if len(first) else math.nan
     vflops = float(score["vflops_flop_per_s"])
-    # A base without any quality has 0 VFLOPS, against which nothing can be compared.
+    # A base without any quality has 0 VFLOPS, which nothing can be compared with.
     compared = parallel_efficiency(vflops, row["ranks"], base_rate, base["ranks"]) if base_rate > 0 else math.nan
     return {
         **{name: float(score[name]) for name in FROM_SCORES},
@@ -150,7 +150,7 @@ def _communication(
 
 
 def _of_participant(bus_bytes_per_s: float, row: Row) -> float:
-    """Return what a participant sends per second from the bus bandwidth, which the timeline's view has for ranks."""
+    """Return the bytes per second that a participant sends, from the per-rank bus bandwidth of the timeline's view."""
     nodes, ranks = int(row["nodes"]), int(row["ranks"])
     if ranks == 1:
         return math.nan
@@ -167,7 +167,7 @@ def _why_unknown(row: Row, own: pd.DataFrame) -> str:
 
 
 def _measured(links: pd.DataFrame, link_fits: pd.DataFrame, row: Row, message_bytes: float) -> dict[str, Any]:
-    """Return what a participant sends per second in the measured allreduce of as many ranks for the messages."""
+    """Return the bytes per second that a participant sends in the measured allreduce for these messages and ranks."""
     ranks, scope = int(row["ranks"]), _scope(row)
     found, method, source = math.nan, "", ""
     if ranks > 1 and not math.isnan(message_bytes):
@@ -205,7 +205,7 @@ def _declared(machine: Machine, row: Row) -> dict[str, Any]:
 
 
 def _used(row: Row, own: pd.DataFrame, used_bytes_per_s: float, there: Row) -> dict[str, Any]:
-    """Return the share of the bandwidth that is used, of the measured one if there is one."""
+    """Return the share of bandwidth used, relative to the measured one if available."""
     for which in ("measured", "declared"):
         known = float(there[f"bandwidth_{which}_bytes_per_s"])
         if used_bytes_per_s / known >= 0:

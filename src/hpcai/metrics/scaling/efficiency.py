@@ -13,7 +13,7 @@ from hpcai.metrics.statistics.summaries import FEWEST_PAIRS, NOT_MEASURED, Estim
 
 NO_BASE_VALUE = Message("efficiency.no_base_value", "the base scale has no value")
 MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_samples_per_s"}
-"""What is compared across scales, and the column of the run table that holds it."""
+"""Quantities compared across scales, and their columns in the run table."""
 RegimeName = Literal["strong", "weak", "mixed", "undetermined"]
 NO_IDEAL = (
     "no ideal speed-up of the time to train: the global batch changes with the ranks, and so does the required number "
@@ -23,14 +23,14 @@ NO_IDEAL = (
 
 @dataclass(frozen=True)
 class Regime:
-    """What stays the same when the ranks grow: the work of a step, that of a rank, or neither; and how it is told."""
+    """What stays constant with growing ranks: the work of a step, that of a rank, or neither; and the evidence."""
 
     name: RegimeName
     reason: str
 
     @property
     def same_problem(self) -> bool:
-        """Whether an optimizer step does the same at all scales, so that the same epochs lead to the target."""
+        """Whether an optimizer step is the same at all scales, so that equal epochs lead to the target."""
         return self.name in ("strong", "undetermined")
 
 
@@ -75,7 +75,7 @@ def tell_regime(points: pd.DataFrame) -> Regime:
     -------
     Regime
         Strong: the same global batch at all scales (Amdahl 1967). Weak: the same batch per rank (Gustafson 1988).
-        Mixed: neither, so that no law of scaling holds. Undetermined: one number of ranks with one batch.
+        Mixed: neither, so no scaling law holds. Undetermined: one number of ranks with one batch.
     """
     pairs = points[["ranks", "global_batch_samples"]].drop_duplicates().sort_values(["ranks", "global_batch_samples"])
     ranks, batches = pairs["ranks"], pairs["global_batch_samples"]
@@ -109,16 +109,16 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per benchmark, variant, scale and measure (time to train, training throughput). With the numbers of the
-        table of scales, which rest on the runs of :func:`hpcai.metrics.scaling.trials.select_trials`: ``speed-up =
+        One row per benchmark, variant, scale and measure (time to train, training throughput). Based on the values of
+        the table of scales, which use the runs of :func:`hpcai.metrics.scaling.trials.select_trials`: ``speed-up =
         T_base / T`` for a time and ``R / R_base`` for a rate, ``efficiency = speed-up * ranks_base / ranks``; the base
-        is the smallest scale of the same benchmark, variant and engine, and stands in ``baseline``. Where medians were
-        measured in rounds, the bounds of a rate are the range of the pairs (:func:`pairs_of_rounds`). ``statistic`` is
-        that of the scale, ``n`` and ``n_baseline`` count the runs behind it and behind the base.
+        is the smallest scale of the same benchmark, variant and engine, named in ``baseline``. For medians measured in
+        rounds, the bounds of a rate are the range of the pairs (:func:`pairs_of_rounds`). ``statistic`` is that of the
+        scale; ``n`` and ``n_baseline`` count the runs of the scale and of the base.
 
-        ``regime`` is strong, weak or mixed (:func:`tell_regime`). The ideal throughput grows with the ranks in each of
-        them. An ideal time to train exists in strong scaling only: a larger global batch needs other epochs to the
-        target, so that beyond the base its ideal speed-up and its efficiency are NaN, and ``note`` says so.
+        ``regime`` is strong, weak or mixed (:func:`tell_regime`). The ideal throughput grows with the ranks in all of
+        them. An ideal time to train exists only in strong scaling: a larger global batch needs a different number of
+        epochs to the target. Beyond the base, its ideal speed-up and efficiency are then NaN, with a ``note``.
     """
     points = []
     for _, group in runs.groupby(SERIES, sort=True):
@@ -129,7 +129,7 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, regime: Regime) -> ScalePoint:
-    """Return the point of one measure: the runs of one scale against those of the base scale."""
+    """Compare the runs of one scale with those of the base scale for one measure."""
     here, there = at_scale.iloc[0], base.iloc[0]
     own, reference = sample_of(at_scale, measure), sample_of(base, measure)
     is_base = here["scale"] == there["scale"]
@@ -167,16 +167,16 @@ def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, reg
 
 
 def sample_of(runs: pd.DataFrame, measure: str) -> Sample:
-    """Return the values of all runs of a scale behind its row, with their statistic."""
+    """Return the values of all runs behind the row of a scale, with their statistic."""
     if measure == "time_to_train":
         return training_times(runs).sample
     return select_trials(runs).sample(MEASURES[measure])
 
 
 def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) -> list[tuple[float, float]]:
-    """Return the values of both scales by repetition, if they were measured in rounds: all of one before the next.
+    """Return the values of both scales by repetition if they were measured in rounds: all of one before the next.
 
-    Every run of both counts, so that the medians are those of the table of scales; else there are no pairs.
+    Every run of both counts, so the medians equal those of the table of scales; otherwise there are no pairs.
     """
     column = MEASURES[measure]
     sides = [

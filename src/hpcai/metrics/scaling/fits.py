@@ -1,4 +1,4 @@
-"""Laws of scaling of a study: which one each benchmark and variant follows, and its curve with the extrapolation."""
+"""Scaling laws of a study: the law of each benchmark and variant, and its curve with the extrapolation."""
 
 import math
 import posixpath
@@ -27,11 +27,11 @@ from hpcai.metrics.scaling.model_limits import is_too_efficient, why_too_efficie
 from hpcai.metrics.scaling.trials import COMPLETE
 
 EXTRAPOLATED_TIMES = 8
-"""Curves end at so many times the largest measured number of ranks."""
+"""Curves extend to this multiple of the largest measured number of ranks."""
 FEWEST_STEPS, STEPS_PER_DOUBLING = 24, 8
-"""So smooth curves are, whatever they span."""
+"""Smoothness of the curves, independent of their span."""
 UNLIKE_AICC = 2.0
-"""Differences in AICc below this do not tell laws apart (Burnham and Anderson 2002, section 2.6)."""
+"""Smaller differences in AICc do not distinguish laws (Burnham and Anderson 2002, section 2.6)."""
 EXACT_LAW = Message("fits.exact_law", "{law}, {where}: serial share {share}, exactly determined, no interval.")
 LAW = Message("fits.law", "{law}, {where}: serial share {share}; {misfit}.")
 BEYOND = Message("fits.beyond", "beyond the measured ranks {why}")
@@ -49,7 +49,7 @@ CURVE_COLUMNS = columns_of("scaling_curves")
 
 @dataclass(frozen=True)
 class Series:
-    """The rates of all runs of one series that completed training, and the laws fitted to them."""
+    """The rates of all runs of a series that completed training, and the laws fitted to them."""
 
     key: dict[str, str]
     """Benchmark, variant and engine, by their columns."""
@@ -59,13 +59,13 @@ class Series:
     """All runs of the base scale, with or without a rate."""
     regime: Regime
     laws: tuple[LawFit, ...]
-    """The best first; empty if there is none."""
+    """Best law first; empty if there is none."""
     reason: str
     """Why there is no law, or what limits the choice."""
 
     @property
     def counts(self) -> Floats:
-        """Numbers of ranks, each once, ascending."""
+        """Distinct numbers of ranks, ascending."""
         counts: Floats = np.unique(self.runs["ranks"].to_numpy(dtype=float))
         return counts
 
@@ -81,16 +81,16 @@ def fit_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        :data:`FIT_COLUMNS`, one row for each law that the data allow, or one that says in ``reason`` why there is none.
-        A law is fitted to the training throughput of all runs that completed training
-        (:func:`hpcai.metrics.scaling.laws.fit_law`) if there are more numbers of ranks than the law has numbers of its
-        own: Amdahl's (strong scaling) or Gustafson's (weak) from three, the universal scalability law from four (and
-        six runs). ``chosen`` marks the one with the smallest AICc. Two numbers of ranks determine the serial fraction
-        of Karp and Flatt (strong) or of Gustafson (weak) exactly: no interval. Bounds are 95 % t intervals.
+        :data:`FIT_COLUMNS`, one row per law that the data allow, or one row whose ``reason`` explains why there is
+        none. A law is fitted to the training throughput of all runs that completed training
+        (:func:`hpcai.metrics.scaling.laws.fit_law`) if there are more numbers of ranks than the law has parameters:
+        Amdahl's (strong scaling) or Gustafson's (weak) from three, the universal scalability law from four (and six
+        runs). ``chosen`` marks the law with the smallest AICc. Two numbers of ranks determine the serial fraction of
+        Karp and Flatt (strong) or of Gustafson (weak) exactly, without an interval. Bounds are 95 % t intervals.
         ``serial_fraction_ratio`` is Amdahl's share of one rank's time, Gustafson's share of the time on all ranks, and
-        the contention of the universal law; ``rate_limit_samples_per_s`` what Amdahl's law approaches; ``best_ranks``
-        where the universal law has its maximum; ``misfit_ratio`` the largest distance of the rate of a scale from the
-        law, over the law.
+        the contention of the universal law; ``rate_limit_samples_per_s`` is the limit of Amdahl's law; ``best_ranks``
+        is the maximum of the universal law; ``misfit_ratio`` is the largest relative deviation of a scale's rate from
+        the law.
     """
     rows = [row for series in _all_series(runs) for row in _fit_rows(series)]
     return pd.DataFrame(rows, columns=list(FIT_COLUMNS)).astype({"chosen": bool})
@@ -108,9 +108,9 @@ def trace_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         :data:`CURVE_COLUMNS`. ``kind`` is "interpolated" within the measured numbers of ranks, and "extrapolated"
-        beyond, up to eight times the largest one; a law without an interval is not extrapolated, and none to where its
-        efficiency would be above 1. Speed-up and efficiency are the law's rate over the rate of the base in the table
-        of scales, which the points of the table of scaling are divided by as well; the band is that of the law's rate.
+        beyond, up to eight times the largest one. A law without an interval is not extrapolated, nor is any law to
+        where its efficiency would exceed 1. Speed-up and efficiency are the law's rate over the base rate in the table
+        of scales, as for the points of the table of scaling; the band is that of the law's rate.
     """
     parts = [_curve(series, law) for series in _all_series(runs) for law in series.laws]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(CURVE_COLUMNS))
@@ -125,7 +125,7 @@ def _all_series(runs: pd.DataFrame) -> Iterator[Series]:
 
 
 def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], str]:
-    """Return the laws that the data allow, the best first, and what stands against others."""
+    """Return the laws that the data allow, best first, and the objections to others."""
     ranks, rates, different = runs["ranks"], runs[RATE], runs["ranks"].nunique()
     if different < 2:
         only = "".join(f"measured at one number of ranks ({count}): a law needs at least two" for count in ranks[:1])
@@ -171,7 +171,7 @@ def _fit_rows(series: Series) -> Iterator[dict[str, Any]]:
 
 
 def _numbers(series: Series, law: LawFit) -> dict[str, Any]:
-    """Return the numbers of a law, and the sentence that the report says."""
+    """Return the parameters of a law, and its sentence for the report."""
     rate, share, coherency = (law.interval(name) for name in ("rate", "serial_fraction", "coherency"))
     curved = law.law == "universal"
     return {
@@ -195,7 +195,7 @@ def _numbers(series: Series, law: LawFit) -> dict[str, Any]:
 
 
 def _best_ranks(law: LawFit) -> float:
-    """Ranks at which the universal law's rate is largest (Gunther 2007); NaN where it grows for ever."""
+    """Return the ranks at which the universal law's rate peaks (Gunther 2007); NaN if it grows without limit."""
     if not (law.coherency_ratio > 0 and law.serial_fraction_ratio < 1):
         return math.nan
     return max(1.0, math.sqrt((1 - law.serial_fraction_ratio) / law.coherency_ratio))
@@ -208,7 +208,7 @@ def _misfit(series: Series, law: LawFit) -> float:
 
 
 def _points(runs: pd.DataFrame) -> "pd.Series[float]":
-    """Return the rate of each number of ranks, of the scales as the table of scales has them."""
+    """Return the rate at each number of ranks, from the table of scales."""
     scales = runs.groupby("scale", sort=False)
     rates = {name: sample_of(group, "train_rate").value for name, group in scales}
     points: pd.Series[float] = pd.Series(rates).groupby(scales["ranks"].first()).mean()
@@ -216,7 +216,7 @@ def _points(runs: pd.DataFrame) -> "pd.Series[float]":
 
 
 def _sentence(series: Series, law: LawFit) -> str:
-    """Return the law with its numbers as the report says it."""
+    """Return the law with its parameters as a sentence for the report."""
     share, coherency = law.interval("serial_fraction"), law.interval("coherency")
     where = f"{series.counts[0]:g} to {series.counts[-1]:g} ranks"
     name = NAMES[law.law]
@@ -232,7 +232,7 @@ def _sentence(series: Series, law: LawFit) -> str:
 
 
 def _limits(series: Series, law: LawFit) -> str:
-    """Return what a reader has to know besides the numbers."""
+    """Return the limitations that a reader must know."""
     notes = [series.reason]
     if len(series.laws) > 1:
         others = min(other.aicc for other in series.laws if other is not law)
@@ -254,10 +254,10 @@ def _limits(series: Series, law: LawFit) -> str:
 
 
 def _say_bound(law: LawFit) -> str:
-    """Return what it means that the data push the serial fraction out of the law's range."""
+    """Explain what it means that the data push the serial fraction out of the law's range."""
     low = law.serial_fraction_ratio < 0.5
     if law.law == "universal":
-        # Beside coherency the contention says nothing of whether the throughput grows.
+        # With coherency in the law, contention alone does not determine whether throughput grows.
         return "no contention beside coherency" if low else "the contention ends at its largest value, 1"
     side = "grows at least as fast as" if low else "does not grow with"
     return AT_BOUND(side=side)
@@ -297,18 +297,18 @@ def _base_rate(series: Series) -> float:
 
 
 def _efficiency(series: Series, law: LawFit) -> float:
-    """Return the efficiency of a law at the largest measured number of ranks; beyond, that of all laws falls."""
+    """Return the efficiency of a law at the largest measured number of ranks; beyond it, all laws decrease."""
     rate, ranks = float(law.rates(series.counts[-1:])[0][0]), float(series.counts[-1])
     return parallel_efficiency(rate, ranks, _base_rate(series), float(series.base["ranks"].iloc[0]))
 
 
 def _between(first: float, last: float) -> Floats:
-    """Numbers of ranks at equal distances on a logarithmic axis."""
+    """Return numbers of ranks at equal distances on a logarithmic axis."""
     steps = max(FEWEST_STEPS, math.ceil(STEPS_PER_DOUBLING * math.log2(last / first)))
     return np.geomspace(first, last, steps + 1)
 
 
 def _folder(runs: pd.DataFrame) -> str:
-    """Return the folder that holds all records of the runs."""
+    """Return the common folder of all records of the runs."""
     paths = [posixpath.dirname(str(path)) for path in runs.get("record_path", pd.Series(dtype=str))]
     return posixpath.commonpath(paths) if paths else ""

@@ -1,4 +1,4 @@
-"""Laws of throughput over ranks: Amdahl's, Gustafson's, the universal one, and Karp and Flatt's serial fraction."""
+"""Laws of throughput over ranks: Amdahl, Gustafson, universal scalability, and Karp and Flatt's serial fraction."""
 
 import math
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ def karp_flatt(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> flo
     speedup_ratio
         Rate at ``ranks`` over the rate at ``base_ranks``.
     ranks, base_ranks
-        Ranks of both.
+        Numbers of ranks of both.
 
     Returns
     -------
     float
-        ``(1/S - 1/p) / (1 - 1/p)`` from one rank to p; from a larger base the share of one rank's time for which
-        Amdahl's law gives the same speed-up. Below 0 for more than ideal speed-ups, above 1 for a slow-down; NaN
-        where the rate falls so steeply from its base that no share explains it.
+        ``(1/S - 1/p) / (1 - 1/p)`` from one rank to p; from a larger base, the share of one rank's time for which
+        Amdahl's law gives the same speed-up. Below 0 for superlinear speed-ups, above 1 for slow-downs; NaN if the rate
+        drops so steeply from its base that no share explains it.
     """
     _check_speedup(speedup_ratio, ranks, base_ranks)
     ideal = ranks / base_ranks
@@ -46,14 +46,14 @@ def gustafson_fraction(speedup_ratio: float, ranks: float, base_ranks: float = 1
     speedup_ratio
         Rate at ``ranks`` over the rate at ``base_ranks``.
     ranks, base_ranks
-        Ranks of both.
+        Numbers of ranks of both.
 
     Returns
     -------
     float
-        ``(p - S) / (p - 1)`` from one rank to p, the share of a rank's own time; from a larger base the share for which
-        Gustafson's law gives the same speed-up. Below 0 for more than ideal speed-ups, above 1 for a slow-down; NaN
-        where the rate rises so steeply from its base that one rank would have none.
+        ``(p - S) / (p - 1)`` from one rank to p, the share of a rank's own time; from a larger base, the share for
+        which Gustafson's law gives the same speed-up. Below 0 for superlinear speed-ups, above 1 for slow-downs; NaN if
+        the rate rises so steeply from its base that a single rank would have a rate of zero or less.
     """
     _check_speedup(speedup_ratio, ranks, base_ranks)
     below = (ranks - 1) - speedup_ratio * (base_ranks - 1)
@@ -67,9 +67,9 @@ def _check_speedup(speedup_ratio: float, ranks: float, base_ranks: float) -> Non
 
 LawName = Literal["amdahl", "gustafson", "universal", "karp_flatt"]
 FREE: dict[LawName, int] = {"amdahl": 2, "gustafson": 2, "universal": 3, "karp_flatt": 2}
-"""Numbers that each law takes from the data: rate of one rank, serial fraction (contention), coherency."""
+"""Free parameters of each law: rate of one rank, serial fraction (contention), coherency."""
 SMALLEST_DEVIATION = 1e-9
-"""Deviations below are rounding of the times: laws that miss by less cannot be told apart."""
+"""Smaller deviations are rounding of the times: laws with smaller misfits are indistinguishable."""
 
 Floats = NDArray[np.float64]
 _NAN = float("nan")
@@ -77,7 +77,7 @@ _NAN = float("nan")
 
 @dataclass(frozen=True)
 class LawFit:
-    """A law with its numbers, fitted to rates over ranks.
+    """A law with its parameters, fitted to rates over ranks.
 
     Attributes
     ----------
@@ -86,15 +86,15 @@ class LawFit:
     log_rate, serial_fraction_ratio, coherency_ratio
         Logarithm of the rate of one rank [samples/s]; sigma; kappa (0 where the law has none).
     covariance
-        Of these three, 3 x 3; NaN where as many numbers as scales leave nothing to judge by.
+        Covariance of these three, 3 x 3; NaN without degrees of freedom.
     n
-        Runs that the fit stands on.
+        Runs in the fit.
     deviation
         Standard deviation of the logarithms of measured over fitted rates, with ``n - FREE[law]`` degrees of freedom.
     aicc
         Akaike's information criterion, corrected for few runs (Hurvich and Tsai 1989); infinite where undefined.
     at_bound
-        Names of the numbers that the data would push out of the law's range.
+        Names of the parameters that the data would push out of the law's range.
     """
 
     law: LawName
@@ -109,17 +109,17 @@ class LawFit:
 
     @property
     def exact(self) -> bool:
-        """Whether two numbers of ranks determine the law, so that nothing is left to judge it by."""
+        """Whether two numbers of ranks determine the law exactly, which leaves no degree of freedom."""
         return math.isnan(self.deviation)
 
     @cached_property
     def student(self) -> float:
-        """Half the width of an interval in standard errors; NaN without a degree of freedom."""
+        """Half-width of an interval in standard errors; NaN without a degree of freedom."""
         freedom = self.n - FREE[self.law]
         return float(stats.t.ppf(0.5 + LEVEL / 2, freedom)) if freedom > 0 else _NAN
 
     def interval(self, which: Literal["rate", "serial_fraction", "coherency"]) -> Estimate:
-        """Return one number of the law with its 95 % t interval, cut off where the law has no meaning."""
+        """Return one parameter with its 95 % t interval, clipped to the law's valid range."""
         place = ("rate", "serial_fraction", "coherency").index(which)
         value = (self.log_rate, self.serial_fraction_ratio, self.coherency_ratio)[place]
         half = self.student * math.sqrt(self.covariance[place, place])
@@ -135,8 +135,8 @@ class LawFit:
     def rates(self, ranks: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Return the law's rates at some ranks with the bounds of the 95 % band of its mean [samples/s].
 
-        The band follows from the covariance (delta method on the logarithm), so it widens away from the measured
-        ranks; it holds the scatter of the runs, not the possibility that another law governs.
+        The band follows from the covariance (delta method on the logarithm), so it widens away from the measured ranks.
+        It covers the scatter of the runs, not the possibility that another law applies.
         """
         counts = np.asarray(ranks, dtype=float)
         slopes = _slopes(self.law, counts, self.serial_fraction_ratio, self.coherency_ratio)
@@ -152,10 +152,10 @@ def parallel_efficiency(rate: float, ranks: float, base_rate: float, base_ranks:
     Parameters
     ----------
     rate, base_rate
-        Rates of the result and of its base [the same unit]: throughput, FLOP/s or VFLOPS. A base with other settings
-        (precision, compression) makes the ratio the effect of these settings as well.
+        Rates of the result and of its base [the same unit]: throughput, FLOP/s or VFLOPS. If the base has other
+        settings (precision, compression), the ratio includes their effect.
     ranks, base_ranks
-        What each of them used [ranks, or devices].
+        Ranks (or devices) that each of them used.
 
     Returns
     -------
@@ -176,12 +176,12 @@ def parallel_efficiency(rate: float, ranks: float, base_rate: float, base_ranks:
 
 
 def solve_serial_fraction(ranks: ArrayLike, rates: ArrayLike, law: Literal["karp_flatt", "gustafson"]) -> LawFit:
-    """Return a law through the rates at two numbers of ranks: exactly determined, so without intervals.
+    """Return the law through the rates at two numbers of ranks: exactly determined, so without intervals.
 
     Parameters
     ----------
     ranks, rates
-        As :func:`fit_law`, of two numbers of ranks; several rates of one are averaged.
+        As for :func:`fit_law`, with two numbers of ranks; several rates at one number are averaged.
     law
         ``karp_flatt``: Amdahl's law, for strong scaling; ``gustafson``: for weak scaling.
     """
@@ -209,7 +209,7 @@ def fit_law(law: LawName, ranks: ArrayLike, rates: ArrayLike) -> LawFit:
     Raises
     ------
     ValueError
-        If there are not more different numbers of ranks than the law has numbers of its own.
+        If the number of distinct ranks does not exceed the number of the law's parameters.
     """
     counts, values = np.asarray(ranks, dtype=float), np.log(np.asarray(rates, dtype=float))
     free = FREE[law]
@@ -250,7 +250,7 @@ def _shares(numbers: Floats) -> tuple[float, float]:
 
 
 def _loss(ranks: Floats, serial_fraction: float, coherency: float) -> Floats:
-    """How much more time than the ideal one a sample takes [ratio]."""
+    """Return the time per sample relative to the ideal time."""
     loss: Floats = 1 + serial_fraction * (ranks - 1) + coherency * ranks * (ranks - 1)
     return loss
 
@@ -266,7 +266,7 @@ def _log_speedup(law: LawName, ranks: Floats, serial_fraction: float, coherency:
 
 
 def _slopes(law: LawName, ranks: Floats, serial_fraction: float, coherency: float) -> Floats:
-    """Return the derivatives of the rate's logarithm by the law's three numbers, one row per number of ranks."""
+    """Return the derivatives of the log rate by the law's three parameters, one row per number of ranks."""
     if law == "gustafson":
         by_share = -(ranks - 1) / (ranks - serial_fraction * (ranks - 1))
         return np.stack([np.ones_like(ranks), by_share, np.zeros_like(ranks)], axis=1)
@@ -275,10 +275,10 @@ def _slopes(law: LawName, ranks: Floats, serial_fraction: float, coherency: floa
 
 
 def _start(law: LawName, ranks: Floats, log_rates: Floats) -> Floats:
-    """Where the search begins: what is linear in numbers that are all at least 0, solved for them.
+    """Return the start of the search: a linear fit in non-negative parameters.
 
-    Time per sample and rank is so in 1/r, sigma/r and kappa/r; by Gustafson's law the rate is, in r sigma and
-    r (1 - sigma).
+    Time per sample and rank is linear in 1/r, sigma/r and kappa/r; for Gustafson's law the rate is linear in r sigma
+    and r (1 - sigma).
     """
     if law == "gustafson":
         serial, parallel = _solve_positive(np.stack([np.ones_like(ranks), ranks], axis=1), np.exp(log_rates))
@@ -287,14 +287,14 @@ def _start(law: LawName, ranks: Floats, log_rates: Floats) -> Floats:
     times = ranks / np.exp(log_rates)
     found = _solve_positive(columns, times)
     base = found[0] if found[0] > 0 else times.min()
-    # Strictly within the bounds, as the search demands.
+    # The search requires a start strictly within the bounds.
     shares = np.maximum(found[1:] / base, 1e-9)
     shares[0] = min(shares[0], 0.99)
     return np.array([-math.log(base), *shares])
 
 
 def _solve_positive(columns: Floats, values: Floats) -> Floats:
-    """Return numbers of at least 0 whose sum of columns is least far from the values, relative to these."""
+    """Return non-negative coefficients that minimise the relative deviation of the sum of columns from the values."""
     scaled = columns / values[:, np.newaxis]
     size = np.abs(scaled).max(axis=0)
     found: Floats = optimize.nnls(scaled / size, np.ones_like(values))[0] / size
@@ -302,7 +302,7 @@ def _solve_positive(columns: Floats, values: Floats) -> Floats:
 
 
 def _inverse_information(slopes: Floats) -> Floats:
-    """Inverse of J^T J for the fitted numbers; rows and columns of numbers that the law lacks are 0."""
+    """Return the inverse of J^T J for the fitted parameters; rows and columns of missing parameters are 0."""
     size = np.linalg.norm(slopes, axis=0)
     inverse = np.linalg.pinv(slopes / size)
     filled = np.zeros((3, 3))

@@ -1,6 +1,6 @@
-"""Limits beyond which a model gives no estimate of our own trainings, with the messages for each.
+"""Limits beyond which a model gives no estimate for our own trainings, with a message for each.
 
-They do not apply to published models of published machines, whose numbers are their source's.
+They do not apply to published models of published machines, which keep their source's numbers.
 """
 
 import math
@@ -17,19 +17,19 @@ NOT_COVERED = Message(
     "no estimate: {share} of the work is covered, expected at least {least:.0%}",
 )
 LEAST_COVERED_RATIO = 0.90
-"""Of a step's operations and of its memory traffic at least so much must have an estimate, the smaller share counts:
-what is left out takes time as well, and nothing tells how much."""
+"""Least share of a step's operations and memory traffic that must have an estimate (the smaller share counts):
+omitted work takes time as well, by an unknown amount."""
 CALIBRATION_RATIOS = (0.5, 2.0)
-"""Measured over modelled computation of the step that a prediction starts from: beyond, something else than what is
-modelled takes the time, and nothing tells how that scales."""
+"""Measured over modelled computation of the step behind a prediction. Outside these limits something unmodelled takes
+the time, and its scaling is unknown."""
 MOST_EFFICIENCY_RATIO = 1.0
-"""No model here knows why more ranks should do more than their share each: above, a base was measured too slow."""
+"""No model here explains superlinear scaling; a higher efficiency means that the base was measured too slow."""
 ROUNDING_RATIO = 1e-9
-"""So far above a limit a number of a model may be: it is that limit, computed in another order."""
+"""Tolerance for model values at a limit, which differ only by the order of computation."""
 
 
 def why_not_covered(covered_ratio: float) -> str:
-    """Return why a sum that covers such a share of the work is not an estimate; blank if it is one."""
+    """Return why a sum that covers this share of the work is not an estimate; blank if it is one."""
     if covered_ratio >= LEAST_COVERED_RATIO:
         return ""
     share = "an unknown share" if math.isnan(covered_ratio) else f"{covered_ratio:.3%}"
@@ -37,7 +37,7 @@ def why_not_covered(covered_ratio: float) -> str:
 
 
 def why_not_calibrated(calibration_ratio: float) -> str:
-    """Return why a model that has to be scaled by such a factor predicts nothing; blank if it may."""
+    """Return why a model that needs this calibration factor cannot predict; blank if it can."""
     low, high = CALIBRATION_RATIOS
     if low <= calibration_ratio <= high:
         return ""
@@ -48,12 +48,12 @@ def why_not_calibrated(calibration_ratio: float) -> str:
 
 
 def is_too_efficient(efficiency_ratio: float) -> bool:
-    """Return whether an efficiency is above what a model may predict; one that is not known is not."""
+    """Return whether an efficiency exceeds what a model may predict; an unknown one does not."""
     return efficiency_ratio > MOST_EFFICIENCY_RATIO * (1 + ROUNDING_RATIO)
 
 
 def why_too_efficient(efficiency_ratio: float, base: str) -> str:
-    """Return why such an efficiency against a base is not a prediction; blank if it may be one."""
+    """Return why this efficiency against a base is not a valid prediction; blank if it is."""
     if not is_too_efficient(efficiency_ratio):
         return ""
     return TOO_EFFICIENT(efficiency=efficiency_ratio, base=base, most=MOST_EFFICIENCY_RATIO)

@@ -27,9 +27,9 @@ OUTCOMES = ("converged", "not_converged", "diverged", "failed", "timed_out")
 POINT_SETTINGS = tuple(
     name
     for name in Point.model_fields
-    if name not in ("benchmark", "variant", "nodes", "ranks_per_node", "global_batch")  # stand in columns of their own
+    if name not in ("benchmark", "variant", "nodes", "ranks_per_node", "global_batch")  # have their own columns
 )
-"""What makes a variant: the settings of a point of the run table, one column each."""
+"""Settings that define a variant: those of a point in the run table, one column each."""
 STEP = ("global_batch_samples", "part_bytes")
 ABOUT = (
     "suite",
@@ -41,7 +41,7 @@ ABOUT = (
     "quality_unit",
     "quality_target",
 )
-"""Columns of the run table that are the same in all runs of a scale."""
+"""Columns of the run table that are equal in all runs of a scale."""
 KEYS = [*POINT, "nodes", "ranks_per_node", "ranks"]
 SHARES = tuple(field.name for field in fields(TimeShares))
 RATES = {
@@ -64,14 +64,14 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``n_ok`` of ``n`` runs converged. Rates, step times, shares and staging are those of the ``rate_n`` runs of
-        :func:`hpcai.metrics.scaling.trials.select_trials`, and ``statistic`` says what is made of them: the mean of so
-        many, extremes dropped, or the median. Bounds are those of
+        ``n_ok`` of ``n`` runs converged. Rates, step times, shares and staging come from the ``rate_n`` runs of
+        :func:`hpcai.metrics.scaling.trials.select_trials`. ``statistic`` names how they are combined: the mean of that
+        many, extremes dropped, or the median. Bounds come from
         :func:`hpcai.metrics.statistics.summaries.interval_of`. Shares and ``*_mean_s`` are arithmetic means of the same
-        runs, because they add up; ``staging_epoch_ratio`` is a ratio of means. ``time_to_train_score_s`` is the time of
-        those of them that reached the target, ``time_to_train_n`` in number
-        (:func:`hpcai.metrics.scaling.trials.training_times`). Variation and epochs to the target are of all runs that
-        converged. Speed-ups and efficiencies are those of :func:`hpcai.metrics.scaling.efficiency.compute_scaling`.
+        runs, because they must add up; ``staging_epoch_ratio`` is a ratio of means. ``time_to_train_score_s`` is the
+        time of the ``time_to_train_n`` of these runs that reached the target
+        (:func:`hpcai.metrics.scaling.trials.training_times`). Variation and epochs to the target cover all runs that
+        converged. Speed-ups and efficiencies come from :func:`hpcai.metrics.scaling.efficiency.compute_scaling`.
     """
     rows = []
     for key, group in runs.groupby(KEYS, sort=False):
@@ -148,7 +148,7 @@ def _staging_and_shares(trials: Trials) -> dict[str, Any]:
 
 
 def _quietness(kept: pd.DataFrame) -> dict[str, Any]:
-    """Return how many of the runs behind the row were disturbed or stalled, and by how much at most."""
+    """Return how many of the runs behind the row were disturbed or stalled, and the largest disturbance."""
     known = kept[kept["quiet"] != UNKNOWN]
     watched, stalled = kept[kept["stalls"].notna()], kept[kept["stalls"] > 0]
     longest = stalled.nlargest(1, "stall_max_s")
@@ -192,7 +192,7 @@ def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ideal_rates(scales: pd.DataFrame) -> pd.Series:
-    """Training throughput of the base scale, times the ranks over the base's."""
+    """Return the training throughput of the base scale, times the ranks over the base's."""
     base = scales.merge(
         scales[[*POINT, "ranks", "train_rate_samples_per_s"]],
         left_on=[*SERIES, "baseline"],

@@ -1,7 +1,7 @@
-"""Selects the runs behind the row of a scale and combines them: one set of runs for all numbers of a row.
+"""Select and combine the runs behind the row of a scale: one set of runs for all numbers of a row.
 
 If a scale has as many runs as its suite's rules require, the highest and the lowest are dropped and the others
-averaged; with fewer, the row is the median of all runs that completed training.
+averaged. With fewer runs, the row is the median of all runs that completed training.
 """
 
 import math
@@ -20,9 +20,9 @@ from hpcai.rules.table import ResultRules, rules_of
 
 SOME_REACHED = Message("trials.some_reached", "{reached} of {n} {word}s reached the target")
 COMPLETE = ("converged", "not_converged")
-"""Outcomes whose rates and shares count: the training did all of its work."""
+"""Outcomes whose rates and shares count: training completed all of its work."""
 HIGHEST, LOWEST = "highest", "lowest"
-"""Marks of the runs that a row leaves out (column ``dropped``); the others have none."""
+"""Marks of the runs that a row excludes (column ``dropped``); the others have none."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Trials:
     kept
         Rows of the table of runs, or of their scores.
     statistic
-        What makes one number of them: an olympic mean where extremes were dropped, otherwise the median.
+        How the runs are combined: an olympic mean if extremes were dropped, otherwise the median.
     """
 
     kept: pd.DataFrame
@@ -42,22 +42,22 @@ class Trials:
 
     @property
     def words(self) -> str:
-        """The statistic with its n, as the column ``statistic`` has it; blank if there is no run."""
+        """The statistic with its n, as in the column ``statistic``; blank without runs."""
         return Sample(np.ones(len(self.kept)), self.statistic).words
 
     def sample(self, column: str) -> Sample:
-        """Return a column of the runs; nothing where one run lacks it: some of them would be another set of runs."""
+        """Return a column of the runs; empty if one run lacks it, because the remaining runs would be another set."""
         values = self.kept[column].astype(float).to_numpy()
         return Sample(values if np.isfinite(values).all() else values[:0], self.statistic)
 
     def mean(self, column: str) -> float:
-        """Return the arithmetic mean over the runs that have a value: of what has to add up, such as shares."""
+        """Return the arithmetic mean over the runs with a value: for quantities that must add up, such as shares."""
         return float(self.kept[column].mean()) if len(self.kept) else math.nan
 
 
 @dataclass(frozen=True)
 class TrainingTimes:
-    """Times to train of a scale [s] by the rules of its suite, and what they make of the number of runs."""
+    """Times to train of a scale [s] under the rules of its suite, and remarks on the number of runs."""
 
     sample: Sample
     note: str
@@ -76,7 +76,7 @@ def select_trials(group: pd.DataFrame) -> Trials:
 
 
 def mark_extremes(runs: pd.DataFrame) -> pd.Series:
-    """Return which runs the row of their scale leaves out: the column ``dropped`` of the table of runs.
+    """Return the runs that the row of their scale excludes: the column ``dropped`` of the table of runs.
 
     Parameters
     ----------
@@ -86,9 +86,9 @@ def mark_extremes(runs: pd.DataFrame) -> pd.Series:
     Returns
     -------
     pandas.Series
-        "highest" and "lowest" by :func:`score_basis`, of equal ones the last and the first by name; blank for all
-        others, and for all runs of a scale that has fewer runs than the suite's rules require, or no result by them.
-        Where every run counts, one that did not reach the target is the lowest.
+        "highest" and "lowest" by :func:`score_basis`; ties go to the last and the first by name. Blank for all others,
+        and for all runs of a scale with fewer runs than the suite's rules require, or without a result under them.
+        If every run counts, a run that missed the target is the lowest.
     """
     marks = pd.Series("", index=runs.index, dtype="object")
     for _, group in runs.groupby(POINT, sort=False):
@@ -103,11 +103,11 @@ def mark_extremes(runs: pd.DataFrame) -> pd.Series:
 
 
 def score_basis(group: pd.DataFrame) -> tuple[str, pd.Series]:
-    """Return by what the runs of a scale are ordered, and its values, the highest being the best.
+    """Return the quantity that orders the runs of a scale, and its values, the highest being the best.
 
-    The time to train where the rules count every run, with those that did not reach the target behind all others.
-    Else VFLOPS, but for the work of a sample, which is the same for all runs of a scale; throughput where one of the
-    runs that completed training has no VFLOPS. A blank and no values where no number is there for all of them.
+    This is the time to train if the rules count every run, with runs that missed the target behind all others.
+    Otherwise it is VFLOPS without the work of a sample, which is the same for all runs of a scale; or throughput if a
+    run that completed training has no VFLOPS. Blank and no values if no quantity is available for all runs.
     """
     rules, _ = result_rules(group)
     if rules.counts == "all":
@@ -135,8 +135,8 @@ def training_times(group: pd.DataFrame) -> TrainingTimes:
     Returns
     -------
     TrainingTimes
-        Of the runs of :func:`select_trials` that reached the target. Where the rules count every run, the others count
-        as slower than all, and more of them than the rules allow leave no time (MLPerf HPC rules 3.0, 8).
+        Times of the runs of :func:`select_trials` that reached the target. If the rules count every run, the others
+        count as slower than all, and too many of them leave no time (MLPerf HPC rules 3.0, 8).
     """
     trials, counts = select_trials(group), count_runs(group)
     rules, demanded = result_rules(group)
@@ -159,19 +159,19 @@ def training_times(group: pd.DataFrame) -> TrainingTimes:
 
 
 def result_rules(group: pd.DataFrame) -> tuple[ResultRules, int]:
-    """Return the suite's rules of a result, and the number of runs that they require."""
+    """Return the suite's rules for a result, and the number of runs that they require."""
     rules = rules_of(group["suite"].iloc[0]).results
     return rules, rules.runs[group["workload"].iloc[0]]
 
 
 def count_runs(group: pd.DataFrame) -> RunCounts:
-    """Return how the runs of a scale ended."""
+    """Count the outcomes of the runs of a scale."""
     converged, missed = (int((group["outcome"] == outcome).sum()) for outcome in COMPLETE)
     return RunCounts(converged, missed, len(group))
 
 
 def name_statistics(cells: Iterable[str]) -> str:
-    """Return in words what makes the numbers of several rows, from their ``statistic``: for legends and captions."""
+    """Return in words the statistics of several rows, from their ``statistic``: for legends and captions."""
     kinds = {"mean": "mean without extremes", "median": "median", "one": "one run"}
     found = {cell.split(" ")[0] for cell in cells}
     return " or ".join(words for kind, words in kinds.items() if kind in found)

@@ -1,4 +1,4 @@
-"""What results are ranked by, and the best of several: one choice for the ranking and for the machines' results."""
+"""Choose the best of several results: one rule for the ranking and for the machines' results."""
 
 import math
 from collections.abc import Sequence
@@ -30,21 +30,21 @@ VALID, NOT_VALID, DECLARED = "valid", "not valid", "declared"
 
 
 def measures_of(suite: str) -> tuple[str, ...]:
-    """Return what results of a suite are ranked by: VFLOPS and FLOPS where it defines them, or the time to train."""
+    """Return the measures that rank results of a suite: VFLOPS and FLOPS if it defines them, or the time to train."""
     known: tuple[Suite, ...] = get_args(Suite)
     defines_rates = any(rules_of(name).results.exponents for name in known if name == suite)
     return (VFLOPS, FLOPS) if defines_rates else (TIME_TO_TRAIN,)
 
 
 def choosing_measures(suite: str) -> tuple[str, ...]:
-    """Return by what the best result of a suite is chosen, the first one first, where results may lack a score."""
+    """Return the measures that choose the best result of a suite, by preference, as results may lack a score."""
     return (*measures_of(suite), FLOPS, THROUGHPUT)
 
 
 def score_of(row: Row, measure: str) -> float:
-    """Return a result's score by a measure; NaN where it has none.
+    """Return a result's score for a measure; NaN if it has none.
 
-    VFLOPS of 0 are a score: a quality of 0 was reached. Rates and times of 0 are none.
+    VFLOPS of 0 are a score: the run reached a quality of 0. Rates and times of 0 are not.
     """
     score = number_of(row, VALUES[measure])
     if measure == VFLOPS:
@@ -53,7 +53,7 @@ def score_of(row: Row, measure: str) -> float:
 
 
 def judge_validity(row: Row) -> tuple[str, str]:
-    """Return whether a result is valid by its label, not valid, or declared; and why it is not valid."""
+    """Return whether a result is valid (by its label), not valid, or declared; and why it is not valid."""
     if row["method"] == DECLARED:
         return DECLARED, ""
     known: tuple[Suite, ...] = get_args(Suite)
@@ -63,21 +63,21 @@ def judge_validity(row: Row) -> tuple[str, str]:
 
 
 def best_of(rows: Sequence[Row], measures: Sequence[str]) -> tuple[Row, str]:
-    """Return the best of several results that can be compared, and the measure that decided.
+    """Return the best of several comparable results, and the measure that decided.
 
     Parameters
     ----------
     rows
         Rows of ``SCORE_COLUMNS``, at least one.
     measures
-        The first one that any of the candidates has decides.
+        Measures in order of preference; the first one that any candidate has decides.
 
     Returns
     -------
     tuple
-        Candidates are the results with a score that are not invalid, and only where there is none those that are
-        invalid: a result that no rule accepts never hides one that is valid. Of equal ones it is the one with fewer
-        ranks. Without any score the smallest result and a blank measure.
+        Candidates are the results with a score that are not invalid; only if there are none, the invalid ones. So an
+        invalid result never hides a valid one. Ties go to the result with fewer ranks. Without any score, the smallest
+        result and a blank measure.
     """
     scored = [row for row in rows if any(score_of(row, measure) >= 0 for measure in measures)]
     if not scored:
@@ -90,7 +90,7 @@ def best_of(rows: Sequence[Row], measures: Sequence[str]) -> tuple[Row, str]:
 
 
 def say_why_chosen(results: Sequence[Row], best: Row, measure: str) -> str:
-    """Return in words why :func:`best_of` chose a result by a measure."""
+    """Explain in words why :func:`best_of` chose a result by a measure."""
     several, n = len(results) > 1, len(results)
     if not measure:
         return NO_SCORES(n=n) if several else ONLY_WITHOUT_SCORE()

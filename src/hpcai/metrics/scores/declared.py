@@ -1,4 +1,4 @@
-"""Published and declared results as scores: computed like our own, from what the file of a source states."""
+"""Published and declared results as scores: computed like our own, from the declarations in a source's file."""
 
 import math
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _NAN = math.nan
 
 @dataclass(frozen=True)
 class DeclaredRate:
-    """A rate [FLOP/s] and how it follows from what was declared."""
+    """A rate [FLOP/s] and its derivation from the declarations."""
 
     flop_per_s: float
     method: str
@@ -42,13 +42,13 @@ def declared_rate(result: PublishedResult, published: Published) -> DeclaredRate
     Parameters
     ----------
     result, published
-        The result, and the file that it stands in.
+        The result, and the file that contains it.
 
     Returns
     -------
     DeclaredRate
-        From the throughput and the work of a sample (HPC AI500 V2.0, 8.2) where both are declared; else as declared;
-        else from the declared parts; else the work of all epochs over the declared time. NaN where none of these is.
+        From the throughput and the work of a sample (HPC AI500 V2.0, 8.2) if both are declared; else as declared; else
+        from the declared parts; else the work of all epochs over the declared time. NaN if none of these is available.
     """
     workload = published.workloads[result.workload]
     samples, flop = train_rate(result), workload.flop_per_sample
@@ -76,7 +76,7 @@ def _derived_rate(result: PublishedResult, published: Published) -> DeclaredRate
 
 
 def train_rate(result: PublishedResult) -> float | None:
-    """Return the declared throughput of all processes [1/s]; None where none is declared."""
+    """Return the declared throughput of all processes [1/s]; None if undeclared."""
     if result.train_rate_samples_per_s_per_process is not None and result.ranks is not None:
         return result.train_rate_samples_per_s_per_process * result.ranks
     return result.train_rate_samples_per_s
@@ -87,7 +87,7 @@ def declared_peak(
 ) -> tuple[float, str]:
     """Return the peak of all devices of a result [FLOP/s] and its source, for its own precision or another one.
 
-    NaN and the reason where precision, number of devices or peak are not declared: peaks are never inferred.
+    NaN and the reason if precision, number of devices or peak are undeclared: peaks are never inferred.
     """
     wanted = precision or result.precision
     peak = published.machines[result.machine].peaks.get(wanted) if wanted else None
@@ -102,15 +102,14 @@ def declared_scores(published: Published) -> pd.DataFrame:
     Parameters
     ----------
     published
-        The file. Worked numbers of it (``use: check``) are no results and no rows.
+        The file. Its worked examples (``use: check``) are not results and get no rows.
 
     Returns
     -------
     pandas.DataFrame
-        `SCORE_COLUMNS`, the method is "declared". VFLOPS stand as declared, or follow from FLOPS and the declared
-        quality by `hpcai.metrics.scores.vflops.vflops`; a quality is only ever the declared one. Where FLOPS and
-        VFLOPS are declared without a quality, the quality that they imply stands in `reason`, as a check and not as a
-        quality.
+        `SCORE_COLUMNS`; the method is "declared". VFLOPS are declared, or follow from FLOPS and the declared quality by
+        `hpcai.metrics.scores.vflops.vflops`; the quality is always the declared one. If FLOPS and VFLOPS are declared
+        without a quality, `reason` gives the quality that they imply, as a check and not as a quality.
     """
     rows = [_score_row(result, published) for result in published.results if result.use == "result"]
     return score_frame(rows, SCORE_COLUMNS)
@@ -161,7 +160,7 @@ def _score_row(result: PublishedResult, published: Published) -> dict[str, Any]:
 
 
 def identify(result: PublishedResult, published: Published) -> dict[str, Any]:
-    """Return the columns that say whose result it is and what it was measured with."""
+    """Return the columns that identify a result and its measurement."""
     workload = published.workloads[result.workload]
     known = result.nodes is not None and result.ranks is not None
     words = [result.precision, f"{result.compression} compression" if result.compression == "fp16" else ""]
@@ -183,7 +182,7 @@ def identify(result: PublishedResult, published: Published) -> dict[str, Any]:
 
 
 def _vflops(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_s: float) -> tuple[float, str]:
-    """Return VFLOPS [FLOP/s] and how they were found."""
+    """Return VFLOPS [FLOP/s] and their derivation."""
     if workload.exponent is None:
         return _NAN, ""
     if result.vflops_flop_per_s is not None:
@@ -195,7 +194,7 @@ def _vflops(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_
 
 
 def _capped(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_s: float) -> float:
-    """VFLOPS in which a quality above the target counts as the target; NaN without a declared quality."""
+    """Return VFLOPS in which a quality above the target counts as the target; NaN without a declared quality."""
     if workload.exponent is None or result.quality is None:
         return _NAN
     if result.vflops_flop_per_s is None:
@@ -206,7 +205,7 @@ def _capped(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_
 
 
 def _reasons(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_s: float) -> list[str]:
-    """Say why there is no VFLOPS, or which quality FLOPS and VFLOPS imply: a check, not a quality that was reached."""
+    """Explain why VFLOPS are missing, or which quality FLOPS and VFLOPS imply: a check, not an attained quality."""
     valid, exponent = result.vflops_flop_per_s, workload.exponent
     if exponent is None:
         return ["no VFLOPS: none is defined for this workload"]

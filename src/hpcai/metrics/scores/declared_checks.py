@@ -1,4 +1,4 @@
-"""Recomputes printed numbers of a source that follow from its other numbers, and checks whether they agree."""
+"""Recompute printed numbers of a source from its other numbers, and check whether they agree."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -24,13 +24,14 @@ from hpcai.metrics.scores.declared import declared_peak, declared_rate
 from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient
 
 CHECK_COLUMNS = columns_of("declared_checks")
-"""One row for each printed number: `computed` follows from the file's inputs, `ratio` is it over `printed`, `tolerance`
-says what is allowed; `expected` is False where the source is known to contradict itself, which `note` explains."""
+"""One row per printed number: `computed` follows from the file's inputs, `ratio` is computed over `printed`,
+`tolerance` is the allowed deviation; `expected` is False where the source is known to contradict itself, as `note`
+explains."""
 BREAKDOWN_COLUMNS = columns_of("declared_breakdowns")
-"""One row for each part of a published breakdown. `share_ratio` is computed where times are given;
-`dram_utilisation` is the profiler's scale of 0 to 10; `device_busy_ratio` holds for the whole breakdown."""
+"""One row per part of a published breakdown. `share_ratio` is computed if times are given;
+`dram_utilisation` is the profiler's scale of 0 to 10; `device_busy_ratio` refers to the whole breakdown."""
 NEGOTIATION = "NEGOTIATE_ALLREDUCE"
-"""The phase of Horovod's exchange in which ranks agree on what is ready."""
+"""The phase of Horovod's exchange in which ranks negotiate readiness."""
 SHARES_TOO_LARGE = Message(
     "declared_checks.shares_too_large",
     "shares: found a sum of {total:g} of {names}, expected parts of at most 1",
@@ -43,7 +44,7 @@ Compute = Callable[[Printed], float]
 
 
 def check_declared(published: Published) -> pd.DataFrame:
-    """Compare every number that a source prints with the one that our functions compute from its inputs.
+    """Compare every printed number of a source with the value that our functions compute from its inputs.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def check_declared(published: Published) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``CHECK_COLUMNS``. What cannot be computed is NaN and does not agree.
+        ``CHECK_COLUMNS``. Values that cannot be computed are NaN and do not agree.
     """
     rows = [_compare(published.name, *each) for each in _all_printed(published)]
     return pd.DataFrame(rows, columns=list(CHECK_COLUMNS))
@@ -70,7 +71,7 @@ def declared_breakdowns(published: Published) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``BREAKDOWN_COLUMNS``, a row for each part; what the source does not give is NaN.
+        ``BREAKDOWN_COLUMNS``, one row per part; values missing in the source are NaN.
     """
     rows = [
         {
@@ -92,17 +93,17 @@ def declared_breakdowns(published: Published) -> pd.DataFrame:
 
 
 def complete_shares(shares: Mapping[str, float]) -> dict[str, float]:
-    """Return shares of a whole with the part that they leave out as "other".
+    """Complete shares of a whole with "other" for the missing part.
 
     Parameters
     ----------
     shares
-        Ratios of the whole. A share of that name grows by what is missing.
+        Shares of the whole. An existing share "other" grows by the missing part.
 
     Raises
     ------
     ValueError
-        If they sum up to more than 1, or one is negative.
+        If they add up to more than 1, or one is negative.
     """
     total = math.fsum(shares.values())
     if total > 1 + 1e-9 or any(share < 0 for share in shares.values()):
@@ -157,7 +158,7 @@ def _say_tolerance(printed: Printed) -> str:
 
 
 def _all_printed(published: Published) -> Iterator[tuple[str, Printed, Compute]]:
-    """Return every printed number with its owner and the function that computes it again."""
+    """Yield every printed number with its owner and the function that recomputes it."""
     for key, workload in published.workloads.items():
         yield from ((key, each, _for_workload(workload)) for each in workload.printed)
     for key, machine in published.machines.items():
@@ -172,7 +173,7 @@ def _all_printed(published: Published) -> Iterator[tuple[str, Printed, Compute]]
 
 
 def _pick(functions: Mapping[str, Callable[[], float]]) -> Compute:
-    """Return a function that computes a printed quantity, NaN for one that its owner does not have."""
+    """Return a function that computes a printed quantity; NaN if its owner lacks that quantity."""
     return lambda printed: functions.get(printed.quantity, lambda: _NAN)()
 
 
@@ -219,7 +220,7 @@ def _for_result(result: PublishedResult, published: Published) -> Compute:
 
 
 def _against(result: PublishedResult, base: PublishedResult, quantity: str, published: Published) -> float:
-    """Return gain or efficiency over another result; NaN where their compression is not known to be the same."""
+    """Return gain or efficiency over another result; NaN unless their compression is known to be equal."""
     rate, base_rate = (declared_rate(each, published).flop_per_s for each in (result, base))
     if quantity == "gain_ratio":
         return rate / base_rate
@@ -229,7 +230,7 @@ def _against(result: PublishedResult, base: PublishedResult, quantity: str, publ
 
 
 def _roof(result: PublishedResult, published: Published, *, own_links: bool) -> float:
-    """Return the communication roof [FLOP/s]: of a link for each participant, or of one link for all traffic."""
+    """Return the communication roof [FLOP/s], with one link per participant or one link for all traffic."""
     points = declared_roofline(published)
     point = points[points["result"] == result.name].iloc[0]
     roof = float(point["communication_roof_flop_per_s"])

@@ -1,4 +1,4 @@
-"""Scores of one run: time to train, throughput, shares of the wall time, staging; NaN where nothing was measured."""
+"""Scores of one run: time to train, throughput, shares of the wall time, staging; NaN if not measured."""
 
 import math
 from dataclasses import dataclass, fields
@@ -7,19 +7,20 @@ from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.records.run import FINISHED, RunRecord, TrainingReport, reaches
 
 OVERLAP_ALLOWED = 0.01
-"""Parts are clocked by several processes; beyond this share of the wall time they contradict each other."""
+"""Parts are timed by several processes; beyond this share of the wall time they contradict each other."""
 
 _NAN = float("nan")
 
 
 @dataclass(frozen=True)
 class TimeParts:
-    """Where the wall time of one run went [s]; their sum is the wall time."""
+    """Parts of the wall time of one run [s]; they add up to the wall time."""
 
     launch_s: float = _NAN
     import_s: float = _NAN
     init_s: float = _NAN
     staging_s: float = _NAN
+    cache_s: float = _NAN
     training_s: float = _NAN
     evaluation_s: float = _NAN
     rest_s: float = _NAN
@@ -27,12 +28,13 @@ class TimeParts:
 
 @dataclass(frozen=True)
 class TimeShares:
-    """Shares of the wall time of one run; those that were measured sum to 1."""
+    """Shares of the wall time of one run; the measured ones add up to 1."""
 
     launch_ratio: float = _NAN
     import_ratio: float = _NAN
     init_ratio: float = _NAN
     staging_ratio: float = _NAN
+    cache_ratio: float = _NAN
     training_ratio: float = _NAN
     evaluation_ratio: float = _NAN
     rest_ratio: float = _NAN
@@ -40,7 +42,7 @@ class TimeShares:
 
 @dataclass(frozen=True)
 class RunScore:
-    """Scores of one run; NaN for everything that its outcome does not allow."""
+    """Scores of one run; NaN where its outcome allows none."""
 
     time_to_train_s: float = _NAN
     run_s: float = _NAN
@@ -106,10 +108,10 @@ def score_run(record: RunRecord) -> RunScore:
 
 
 def time_parts(record: RunRecord) -> TimeParts:
-    """Return where the wall time of a run went [s].
+    """Return the parts of a run's wall time [s].
 
-    ``rest = wall - launch - import - init - staging - training - evaluation``. Where the launch was not measured, the
-    rest contains it. All parts are NaN for a run that failed, or whose parts contradict its wall time.
+    ``rest = wall - launch - import - init - staging - caching - training - evaluation``. If the launch was not
+    measured, the rest includes it. All parts are NaN for a failed run, or if the parts contradict the wall time.
     """
     report = record.training
     if record.outcome not in FINISHED or report is None:
@@ -119,6 +121,7 @@ def time_parts(record: RunRecord) -> TimeParts:
         report.import_s,
         report.init_s,
         report.staging.staging_s,
+        number_or_nan(report.cache_s),
         number_or_nan(record.train_s),
         number_or_nan(record.evaluation_s),
     )

@@ -1,4 +1,4 @@
-"""Ranking of results of several machines and studies, own and declared ones: like with like only."""
+"""Rank results of several machines and studies, own and declared ones, among comparable results only."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -26,21 +26,21 @@ from hpcai.metrics.scores.columns import REPEATED, SCORE_COLUMNS, score_frame
 from hpcai.metrics.scores.vflops import compute_vflops, quality_coefficient
 
 RANKING_COLUMNS = columns_of("ranking")
-"""One row for each list, machine and study: the best result there (table `ranking`).
+"""One row per list, machine and study: the best result there (table `ranking`).
 
-`group` is "ranked", "not valid" (in the list's order, without a place) or "not ranked" (in no list); `reason` says why
-for the last two. `ratio_to_first` compares with the first of the same group: 1 for it, less for the others, NaN where
-the first has a score of 0. `valid` is "valid", "not valid" or "declared", which nobody here could judge.
+`group` is "ranked", "not valid" (in the list's order, without a place) or "not ranked" (in no list); `reason` explains
+the last two. `ratio_to_first` compares with the first of the same group: 1 for the first, less for others, NaN if the
+first has a score of 0. `valid` is "valid", "not valid" or "declared", which we cannot judge.
 """
 UNITS = {VFLOPS: "FLOP/s", FLOPS: "FLOP/s", TIME_TO_TRAIN: "s"}
 RANKED, NOT_RANKED = "ranked", "not ranked"
 LIKE = ("workload", "dataset", "quality_metric", "quality_target")
-"""What results of one list share, besides the measure: the work of a sample and the exponent of VFLOPS, or division and
-timing of times."""
+"""Properties that results of one list share besides the measure. The others are the work of a sample and the exponent
+of VFLOPS, or division and timing for times."""
 _OWNER = ("method", "origin", "machine")
 _GROUPS = (RANKED, NOT_VALID, NOT_RANKED)
 _OF_LISTS = ("score_low", "score_high", "score_unit", "measure")
-"""Columns that an entry without a list leaves empty."""
+"""Columns left empty for an entry without a list."""
 _BOUNDS = {
     VFLOPS: ("vflops_low_flop_per_s", "vflops_high_flop_per_s"),
     FLOPS: ("rate_low_flop_per_s", "rate_high_flop_per_s"),
@@ -53,28 +53,28 @@ TIME_FIRST = "not ranked: its suite ranks by time to train, and the target was n
 
 
 def rank_results(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the best result of each machine and study with its place among those that it can be compared with.
+    """Rank the best result of each machine and study among comparable results.
 
     Parameters
     ----------
     scores
-        ``SCORE_COLUMNS``, of one study or of several, own and declared ones concatenated: all results, not a choice.
+        ``SCORE_COLUMNS`` of one or several studies, own and declared ones concatenated: all results, not a selection.
 
     Returns
     -------
     pandas.DataFrame
-        ``RANKING_COLUMNS``. A list holds results of one workload, dataset, metric, target and measure: VFLOPS of one
-        exponent and FLOPS of suites that define them, both with one work of a sample, because sources count it
-        differently (24.3 GFLOP of an ImageNet image here, 23 published); for other suites times to train of one
+        ``RANKING_COLUMNS``. A list holds results of one workload, dataset, metric, target and measure. For suites that
+        define them, the measures are VFLOPS of one exponent and FLOPS, both for one work per sample, because sources
+        count it differently (24.3 GFLOP per ImageNet image here, 23 published); for other suites, times to train of one
         division and timing.
-        In a list stands the best result of each machine and study (origin), valid ones first. Equal scores share a
-        place. Own results that are not valid by their suite's rules stand in the list's order in a group of their own,
-        without a place; declared ones get a place and are marked. Of a machine and study without any score for a
-        workload, dataset and target one result stands in no list. An own result also stands in a declared list of
-        another work of a sample or exponent, if workload, dataset, metric and target are the same: its FLOPS are then
-        computed again with that work, its VFLOPS with that exponent from its FLOPS and quality, which `note` says.
-        Imported runs that were published again (equal `runs_sha256`) have one place in a division, where their timing
-        is known and under the first name of an origin; the others are not ranked and name it.
+        Each list contains the best result of each machine and study (origin), valid ones first. Equal scores share a
+        place. Own results that break their suite's rules are a separate group in the list's order, without a place;
+        declared ones are placed and marked. A machine and study without any score for a workload, dataset and target
+        has one result in no list. An own result also enters a declared list with another work per sample or exponent,
+        if workload, dataset, metric and target agree: its FLOPS are then recomputed with that work, and its VFLOPS with
+        that exponent from its FLOPS and quality, as stated in `note`. Imported runs that were published again (equal
+        `runs_sha256`) have one place per division, under the first name of an origin and where their timing is known;
+        the others are not ranked and refer to it.
     """
     filled = records_of(score_frame(records_of(scores), SCORE_COLUMNS))
     rows = [entry for row in filled for entry in _entries(row)]
@@ -94,7 +94,7 @@ def rank_results(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _entries(row: Row) -> list[Row]:
-    """Return a result once for each list that it stands in, with its score and group."""
+    """Return a result once per list that it belongs to, with its score and group."""
     measures = [measure for measure in measures_of(str(row["suite"])) if score_of(row, measure) >= 0]
     if measures:
         return [_entry(row, measure) for measure in measures]
@@ -150,9 +150,9 @@ def _name_division(row: Row) -> str:
 
 
 def _each_once(entries: Sequence[Row]) -> list[Row]:
-    """Return entries, those of runs that were published before without a list.
+    """Return entries; runs that were published before are without a list.
 
-    Of the same runs the rules of one round may tell where staging was and those of another not: it is known then.
+    The rules of one round may define where staging happened when those of another do not: it is then known.
     """
     listed = [row for row in entries if row["group"] != NOT_RANKED and row["runs_sha256"]]
     first: dict[tuple[str, ...], Row] = {}
@@ -173,7 +173,7 @@ def _same_runs(row: Row) -> tuple[str, ...]:
 
 
 def _keep_best(rows: Iterable[Row]) -> list[Row]:
-    """Return the best entry of each machine and study in each list; one in no list where they have none for a task."""
+    """Return the best entry of each machine and study in each list; without any list for a task, one entry in none."""
     lists: dict[tuple[str, ...], list[Row]] = {}
     unlisted: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
@@ -189,7 +189,7 @@ def _keep_best(rows: Iterable[Row]) -> list[Row]:
 
 
 def _recompute(entries: Iterable[Row]) -> list[Row]:
-    """Return own results as they stand in declared lists of another exponent or another work of a sample."""
+    """Return own results recomputed for declared lists with another exponent or work per sample."""
     rows = [row for row in entries if row["group"] != NOT_RANKED and row["measure"] in (VFLOPS, FLOPS)]
     declared: dict[tuple[Any, ...], set[tuple[float, float]]] = {}
     for row in rows:
@@ -206,7 +206,7 @@ def _like(row: Row) -> tuple[Any, ...]:
 
 
 def _at_convention(row: Row, exponent: float, flop_per_sample: float) -> Row:
-    """Return an own result with the exponent (NaN: its own) and the work of a sample of a declared list [FLOP]."""
+    """Return an own result with the exponent (NaN: its own) and the work per sample of a declared list [FLOP]."""
     same = math.isnan(exponent) or exponent == row["exponent"]
     factor = flop_per_sample / float(row["flop_per_sample"])
     made = {**row, "flop_per_sample": flop_per_sample, "flop_method": DECLARED}
@@ -230,13 +230,13 @@ def _at_convention(row: Row, exponent: float, flop_per_sample: float) -> Row:
 
 
 def _place(group: pd.DataFrame) -> pd.DataFrame:
-    """Sort one group of one list, the best first, with places and ratios."""
+    """Sort one group of one list, best first, with places and ratios."""
     if group["group"].iloc[0] == NOT_RANKED:
         return group.assign(place=math.nan, ratio_to_first=math.nan)
     shorter_wins = group["measure"].iloc[0] == TIME_TO_TRAIN
     ordered = group.sort_values("score", ascending=shorter_wins, kind="stable")
     first = ordered["score"].iloc[0]
-    # Where even the best score is 0, no score has a ratio to it.
+    # If even the best score is 0, ratios are undefined.
     ratio = first / ordered["score"] if shorter_wins else ordered["score"] / (first if first > 0 else math.nan)
     place = ordered["score"].rank(method="min", ascending=shorter_wins)
     return ordered.assign(

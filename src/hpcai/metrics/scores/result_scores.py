@@ -23,12 +23,12 @@ from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
 
 DATA_TOPICS = ("data", "problem_domain")
-"""Topics of the suites' rules on the dataset and its target."""
+"""Topics of the suites' rules about the dataset and its target."""
 _NUMBERS = (
     "train_rate_samples_per_s", "rate_flop_per_s", "quality", "vflops_flop_per_s", "vflops_capped_flop_per_s",
     "time_to_quality_s", "evaluation_s", "mean_power_w",
 )  # fmt: skip
-"""Numbers of the trials that are kept, each by the statistic of its row."""
+"""Numbers of the kept trials, combined by the statistic of their row."""
 OWNERS = Message("result_scores.owners", "n = {n:g} ({names})")
 NO_SCORE = Message("result_scores.no_score", "no score: {reason}")
 BROKEN = Message("result_scores.broken", "{broken} of {n} did not complete training")
@@ -71,8 +71,8 @@ _NAN = math.nan
 def name_datasets(records: Iterable[RunRecord]) -> dict[str, str]:
     """Return the dataset of each benchmark with its source, such as ``imagenet (official)``.
 
-    It is official where no rule of the suite on the dataset or its target found a deviation; else it is generated,
-    downloaded, or was existing on the machine.
+    It is official if no rule of the suite on the dataset or its target found a deviation; else it is generated,
+    downloaded, or was already present on the machine.
     """
     found: dict[str, dict[str, None]] = {}
     for record in records:
@@ -82,7 +82,7 @@ def name_datasets(records: Iterable[RunRecord]) -> dict[str, str]:
 
 
 def name_divisions(records: Iterable[RunRecord]) -> dict[str, str]:
-    """Return the division that each benchmark of MLPerf HPC is submitted to; other suites have none."""
+    """Return the submission division of each MLPerf HPC benchmark; other suites have none."""
     found: dict[str, dict[str, None]] = {}
     for record in records:
         if record.plan.benchmark.suite == "mlperf_hpc":
@@ -112,23 +112,23 @@ def score_scales(
     machine
         Machine file of the study, for the declared peak.
     divisions
-        Division of each benchmark that is submitted to one (:func:`name_divisions`).
+        Division of each benchmark for its submission (:func:`name_divisions`).
 
     Returns
     -------
     pandas.DataFrame
-        ``SCORE_COLUMNS``. All numbers of a row rest on the same trials
-        (:func:`hpcai.metrics.scaling.trials.select_trials`): where there are as many as the suite's rules require, they
-        are arithmetic means without the trials of the highest and the lowest score, or medians of all that trained to
-        their end; `statistic` says which. Intervals (:func:`hpcai.metrics.statistics.summaries.interval_of`) are of
-        these trials, too; variation (standard deviation / mean) is over all that completed training. The coefficients
-        are ratios of the scores, VFLOPS / FLOPS; `peak_ratio` is FLOPS over the declared peak of the precision that was
-        used, NaN with a reason where it is above 1 by more than ``TOLERANCE_RATIO``. `time_to_train_s` is the score by
-        the suite's own rule, as in the table of scales.
+        ``SCORE_COLUMNS``. All numbers of a row use the same trials
+        (:func:`hpcai.metrics.scaling.trials.select_trials`). With as many as the suite's rules require, they are
+        arithmetic means without the trials of the highest and the lowest score; otherwise medians of all that completed
+        training; `statistic` names which. Intervals (:func:`hpcai.metrics.statistics.summaries.interval_of`) use these
+        trials, too; variation (standard deviation / mean) covers all that completed training. The coefficients are
+        ratios of the scores, VFLOPS / FLOPS. `peak_ratio` is FLOPS over the declared peak of the precision used, NaN
+        with a reason if it exceeds 1 by more than ``TOLERANCE_RATIO``. `time_to_train_s` is the score by the suite's
+        own rule, as in the table of scales.
 
     References
     ----------
-    HPC AI500 V2.0, 4.3 (variation), 6.3.2 (extremes dropped); their ambiguous words are read as the extremes of the
+    HPC AI500 V2.0, 4.3 (variation), 6.3.2 (extremes dropped); we read its ambiguous wording as the extremes of the
     reported score.
     """
     metrics = _quality_metrics(runs)
@@ -157,14 +157,14 @@ def score_machines(scores: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     scores
-        ``SCORE_COLUMNS``, of one study or of several and of declared results.
+        ``SCORE_COLUMNS`` of one or several studies and of declared results.
 
     Returns
     -------
     pandas.DataFrame
-        ``MACHINE_COLUMNS``: of each machine, benchmark, dataset, quality target, division and timing the result that
-        the ranking would choose, whatever its variant and scale: of the valid ones, or else of all, the highest VFLOPS,
-        for suites that define none the shortest time to train; the highest FLOPS or throughput where no result has
+        ``MACHINE_COLUMNS``: for each machine, benchmark, dataset, quality target, division and timing, the result that
+        the ranking would choose from all variants and scales. Among the valid results, or else all, that is the highest
+        VFLOPS or, for suites without them, the shortest time to train; the highest FLOPS or throughput if no result has
         these.
 
     Raises
@@ -184,7 +184,7 @@ def score_machines(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def refuse_mixed_exponents(scores: pd.DataFrame) -> None:
-    """Refuse scores that are to be compared but were made with different exponents.
+    """Refuse to compare scores computed with different exponents.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def _origin(runs: pd.DataFrame, scale: pd.Series, dataset: str) -> dict[str, Any
 
 
 def _scores(trials: pd.DataFrame, runs: pd.DataFrame) -> dict[str, Any]:
-    """Numbers and intervals of the kept trials; variation over all that completed training."""
+    """Return numbers and intervals of the kept trials; variation over all that completed training."""
     complete, chosen = trials[trials["outcome"].isin(COMPLETE)], select_trials(trials)
     row: dict[str, Any] = {name: chosen.sample(name).value for name in _NUMBERS}
     for name, bounds in _INTERVALS.items():
@@ -271,7 +271,7 @@ def _procedure(runs: pd.DataFrame, complete: int, kept: int) -> str:
 
 
 def _say_statistic(runs: pd.DataFrame, complete: int, kept: int) -> str:
-    """Return in words which trials the numbers are of."""
+    """Describe in words the trials behind the numbers."""
     (rules, demanded), (basis, _) = result_rules(runs), score_basis(runs)
     if (runs["dropped"] != "").any():
         which = f"highest and lowest {basis} dropped" if rules.counts == "finished" else "fastest and slowest dropped"
@@ -281,13 +281,13 @@ def _say_statistic(runs: pd.DataFrame, complete: int, kept: int) -> str:
 
 
 def _quality_metrics(runs: pd.DataFrame) -> dict[str, str]:
-    """Return the metric of each benchmark: runs that failed early do not name it, but have the same."""
+    """Return the metric of each benchmark: runs that failed early lack its name, but share it."""
     named = runs[runs["quality_metric"].fillna("") != ""]
     return {str(name): str(own.iloc[0]) for name, own in named.groupby("benchmark")["quality_metric"]}
 
 
 def _timing(runs: pd.DataFrame) -> tuple[str, list[str]]:
-    """Return what the clock of the runs counts; blank with the reason where they differ."""
+    """Return what the clock of the runs includes; blank with a reason if they differ."""
     found = set(runs["time_staging"].map(TIMINGS).fillna(""))
     if len(found) == 1:
         return str(found.pop()), []
@@ -295,7 +295,7 @@ def _timing(runs: pd.DataFrame) -> tuple[str, list[str]]:
 
 
 def _peak(row: Mapping[str, Any], machine: Machine | None) -> tuple[dict[str, Any], list[str]]:
-    """Return the declared peak of all ranks in the precision that was used, and why there is no ratio to it."""
+    """Return the declared peak of all ranks in the precision used, and why there is no ratio to it."""
     precision: Precision = row["precision"]
     peak = machine.device.peaks.get(precision) if machine is not None else None
     if peak is None:

@@ -1,4 +1,4 @@
-"""FLOPS and VFLOPS of every timed run, beside the throughput, time and quality that they come from."""
+"""FLOPS and VFLOPS of every timed run, with the throughput, time and quality that they derive from."""
 
 import math
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from hpcai.metrics.scores.vflops import compute_vflops, quality_coefficient, run
 from hpcai.rules.table import rules_of
 
 WHOLE_NODES = "slurm"
-"""The meter that counts all nodes of a run, and all that is in them."""
+"""The meter that covers all nodes of a run, with all their components."""
 METERS = {"cpu": ("rapl",), "gpu": ("nvml", "rapl")}
-"""Meters of one node that together count what computes; the first one has to be there."""
+"""Meters of one node that together cover all compute devices; the first one is required."""
 NO_POWER = Message("trial_scores.no_power", "no FLOPS per watt: power was neither measured nor declared")
 NO_POWER_BUT = Message(
     "trial_scores.no_power_but",
@@ -46,13 +46,13 @@ class Power:
     Attributes
     ----------
     mean_power_w
-        NaN where it was neither measured nor declared.
+        NaN if neither measured nor declared.
     method
         "measured", "declared", or blank.
     source
-        The meters' raw files, or where the declared number was read.
+        The meters' raw files, or the source of the declared number.
     reason
-        Why there is none, or what is doubtful about a measured one.
+        Why power is missing, or what makes a measured value doubtful.
     """
 
     mean_power_w: float = math.nan
@@ -62,30 +62,30 @@ class Power:
 
 
 def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Power:
-    """Return the power that goes with the timed runs of a scale.
+    """Return the power for the timed runs of a scale.
 
     Parameters
     ----------
     power
-        Rows of the view ``power`` of the same benchmark, variant and scale: training steps of profiled runs alone.
+        Rows of the view ``power`` of the same benchmark, variant and scale: training steps of profiled runs only.
     machine
-        What the ranks compute on, and declared power; None where there is no machine file for these runs.
+        Devices and declared power; None without a machine file for these runs.
     nodes
         Number of nodes of the scale.
 
     Returns
     -------
     Power
-        Slurm's power of all nodes; on one node else the sum of its meters, on accelerators never without theirs;
-        else the declared power of a node times the nodes. HPC AI500 V2.0 does not say how to measure power
-        (benchmarks.md 7.2). A meter that gave no more than 0 W stood still: it is left out, and `reason` says so.
+        Slurm's power of all nodes; else, on one node, the sum of its meters, on accelerators never without theirs; else
+        the declared power of a node times the nodes. HPC AI500 V2.0 does not define how to measure power
+        (benchmarks.md 7.2). A meter that only ever read 0 W is ignored, with a `reason`.
     """
     measured = power[power["mean_power_w"] > 0]
     still = _say_still(power[power["mean_power_w"] <= 0])
     meters = {str(name): own for name, own in measured.groupby("instrument", sort=True)}
     if WHOLE_NODES in meters:
         return _measured([meters[WHOLE_NODES]], still)
-    # Without a machine file it is unknown whether there are accelerators, which RAPL does not count.
+    # Without a machine file, accelerators, which RAPL does not cover, cannot be ruled out.
     wanted = METERS[machine.device.kind if machine is not None else "gpu"]
     if wanted[0] in meters and nodes == 1:
         return _measured([meters[name] for name in wanted if name in meters], still)
@@ -97,7 +97,7 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
 
 
 def _measured(parts: list[pd.DataFrame], still: list[str]) -> Power:
-    """Sum the meters; repeats of one meter are averaged."""
+    """Add up the meters; repeated measurements of one meter are averaged."""
     watts = math.fsum(float(own["mean_power_w"].mean()) for own in parts)
     files = dict.fromkeys(str(source) for own in parts for source in own["source"])
     doubts = dict.fromkeys([*still, *(str(words) for own in parts for words in own["reasons"] if words)])
@@ -106,7 +106,7 @@ def _measured(parts: list[pd.DataFrame], still: list[str]) -> Power:
 
 
 def _say_still(power: pd.DataFrame) -> list[str]:
-    """Say which meters stood still: a counter that never moves reads as 0 W, which nothing that computes takes."""
+    """Report meters that stood still: a constant counter reads 0 W, which is impossible for a computing device."""
     found = power.groupby("instrument", sort=True)["mean_power_w"].max()
     return [METER_STOOD_STILL(meter=name, watts=watts) for name, watts in found.items()]
 
@@ -120,17 +120,17 @@ def _doubt(meters: list[str], wanted: str, nodes: int) -> list[str]:
 
 
 FORMULA = "formula"
-"""Work by the formula: the same for all precisions and libraries, and there for every benchmark."""
+"""Work by formula: the same for all precisions and libraries, and available for every benchmark."""
 NO_WORK = "its work was not counted"
 OTHER_RUN = "power: measured in a profiled run of the same benchmark, variant and scale, not in the timed one"
-"""Timed runs are not sampled: the power that is measured is never their own."""
+"""Timed runs are not sampled, so measured power always comes from another run."""
 _RATES = ("vflops_flop_per_s", "rate_flop_per_s", "train_rate_samples_per_s")
 _NAN = math.nan
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """What all trials of a scale share."""
+    """Properties shared by all trials of a scale."""
 
     flop_per_sample: float
     work_source: str
@@ -155,13 +155,13 @@ def score_trials(
     Returns
     -------
     pandas.DataFrame
-        ``TRIAL_COLUMNS``; a run that did not train to its end earned no score, `reason` says why. ``FLOPS =
+        ``TRIAL_COLUMNS``; a run that did not complete training has no score, with a `reason`. ``FLOPS =
         train_rate * flop_per_sample`` and ``VFLOPS = FLOPS * (quality / target) ** exponent`` (HPC AI500 V2.0, 8.2
         and 5.4.1) with the quality of the last evaluation and the suite's exponent for the workload;
-        `time_to_quality_s` is the time from the first training batch to the end of the last epoch, of which
-        `evaluation_s` went into evaluations: HPC AI500 V2.0, 6.3.2, lets the clock run from the one to the other and
-        names no pause. Scores per watt [FLOP/J] are FLOPS and VFLOPS over the mean power, which is declared, or
-        measured in a profiled run of the same point. `dropped` is that of the table of runs.
+        `time_to_quality_s` is the time from the first training batch to the end of the last epoch and includes
+        `evaluation_s`: in HPC AI500 V2.0, 6.3.2, the clock runs between these points without pauses. Scores per watt
+        [FLOP/J] are FLOPS and VFLOPS over the mean power, which is declared, or measured in a profiled run of the same
+        point. `dropped` is that of the table of runs.
     """
     ordered = runs.sort_values([*SERIES, "ranks", "nodes", "scale", "repetition", "run_id"])
     rows: list[dict[str, Any]] = []
@@ -172,7 +172,7 @@ def score_trials(
 
 
 def why_no_vflops(suite: Suite, workload: str, metric: str) -> str:
-    """Return why HPC AI500 V2.0 defines no VFLOPS for a workload; blank if it does."""
+    """Return why HPC AI500 V2.0 defines no VFLOPS for a workload; blank if it defines them."""
     if workload in rules_of(suite).results.exponents:
         return ""
     if is_error_metric(metric):
@@ -181,7 +181,7 @@ def why_no_vflops(suite: Suite, workload: str, metric: str) -> str:
 
 
 def is_error_metric(metric: str) -> bool:
-    """Return whether lower is better: the names of all error metrics end so, those of other metrics never do."""
+    """Return whether lower is better: names of all error metrics have this ending, and no others do."""
     return metric.endswith("_error")
 
 
@@ -193,7 +193,7 @@ def _describe_scale(group: pd.DataFrame, work: pd.DataFrame, power: pd.DataFrame
     if counted.empty:
         return _Scale(_NAN, "", NO_WORK, own_power)
     row = counted.iloc[0]
-    # The view gives no rate for work that is not that of the samples that were trained on.
+    # The view has no rate if the work is not that of the samples trained on.
     of_trained = pd.notna(row["rate_flop_per_s"]) or pd.isna(row["train_rate_samples_per_s"])
     if pd.isna(row["flop_per_sample"]) or not of_trained:
         reason = str(row["reason"]) if pd.notna(row["reason"]) else ""

@@ -1,4 +1,4 @@
-"""Whether a result is valid: the verdicts in the records, and the number of runs that the rules require."""
+"""Validity of a result: the verdicts in the records, and the number of runs that the rules require."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ TRIALS_BROKE = Message(
 
 @dataclass(frozen=True)
 class RunCounts:
-    """How the runs of one scale ended: reached the target, completed training without it, all."""
+    """Outcomes of the runs of one scale: reached the target, completed training without it, all."""
 
     converged: int
     missed: int
@@ -55,10 +55,10 @@ class RunCounts:
 
 
 def judged_verdict(record: RunRecord) -> Verdict | None:
-    """Return the verdict that a run's label goes by; None if the run was never judged.
+    """Return the verdict behind a run's label; None if the run was never judged.
 
-    A run of MLPerf HPC is judged by the division that its study submits to, one of HPC AI500 V2.0 by the strictest
-    level at which nothing deviates, or else by the last, the free one.
+    A run of MLPerf HPC is judged by the division of its study's submission; one of HPC AI500 V2.0 by the strictest
+    level without a deviation, or else by the last, the free level.
     """
     declared = record.plan.submission.division
     for verdict in record.verdicts:
@@ -68,9 +68,9 @@ def judged_verdict(record: RunRecord) -> Verdict | None:
 
 
 def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
-    """Return why no valid result can contain a run; empty if it does not deviate.
+    """Return why a valid result cannot contain a run; empty if the run does not deviate.
 
-    A run that missed its target or failed is not among the reasons: the rules count such runs, see `judge_runs`.
+    A missed target or a failure is not among the reasons: the rules count such runs, see `judge_runs`.
     """
     verdict = judged_verdict(record)
     if verdict is None:
@@ -79,7 +79,7 @@ def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
 
 
 def result_flags(record: RunRecord) -> tuple[str, ...]:
-    """Return what is permitted, but must be disclosed with the result."""
+    """Return what is allowed but must be disclosed with the result."""
     verdict = judged_verdict(record)
     return tuple(finding.sentence for finding in verdict.flags) if verdict else ()
 
@@ -98,18 +98,18 @@ def join_reasons(reasons: Sequence[str]) -> str:
 
 
 def common_levels(cells: Iterable[object]) -> str:
-    """Return the levels or divisions that all cells of the column ``valid_for`` name."""
+    """Return the levels or divisions common to all cells of the column ``valid_for``."""
     first, *others = [str(cell).split(LEVEL_MARK) for cell in cells] or [[]]
     return LEVEL_MARK.join(name for name in first if all(name in other for other in others)) or "none"
 
 
 def split_reasons(cells: Iterable[object]) -> list[str]:
-    """Return the different reasons in cells of a table, in their order."""
+    """Return the distinct reasons in cells of a table, in their order."""
     return list(dict.fromkeys(reason for cell in cells for reason in str(cell).split(REASON_MARK) if reason))
 
 
 def label_result(suite: Suite, reasons: Sequence[str]) -> str:
-    """Return the label that goes with a result of a suite."""
+    """Return the label of a result of a suite."""
     title = rules_of(suite).title
     if not reasons:
         return VALID(suite=title)
@@ -117,14 +117,14 @@ def label_result(suite: Suite, reasons: Sequence[str]) -> str:
 
 
 def judge_runs(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
-    """Return what the rules say about the number of runs and of failures.
+    """Return the objections of the rules to the number of runs and of failures.
 
     Parameters
     ----------
     counts
-        How the runs ended.
+        Outcomes of the runs.
     rules
-        Which runs count in the suite.
+        Which runs the suite counts.
     runs_by_rule
         Number of runs that the rules require.
     """
@@ -138,12 +138,12 @@ def judge_runs(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
 
 
 def counted_runs(counts: RunCounts, rules: ResultRules) -> int:
-    """Return how many of the runs the rules count."""
+    """Return how many of the runs count under the rules."""
     return counts.total if rules.counts == "all" else counts.finished
 
 
 def too_few(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
-    """Return that the runs are too few for a result; empty if they are not."""
+    """Return the objection that the runs are too few for a result; blank if they are not."""
     counted = counted_runs(counts, rules)
     if counted >= runs_by_rule:
         return ""
@@ -151,7 +151,7 @@ def too_few(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
 
 
 def no_result(counts: RunCounts, rules: ResultRules) -> str:
-    """Return why the outcomes of the runs leave no result at all; empty if they leave one."""
+    """Return why the outcomes of the runs give no result at all; blank if they give one."""
     n, word = counts.total, rules.word
     if rules.counts == "finished":
         return "" if counts.finished else NONE_FINISHED(n=n, word=word)
@@ -166,7 +166,7 @@ def no_result(counts: RunCounts, rules: ResultRules) -> str:
 
 
 def _about_failures(counts: RunCounts, rules: ResultRules) -> str:
-    """One sentence where failed runs count."""
+    """Return one sentence for suites that count failed runs."""
     n_ok, n, word = counts.converged, counts.total, rules.word
     nothing = no_result(counts, rules)
     if nothing:
@@ -177,7 +177,7 @@ def _about_failures(counts: RunCounts, rules: ResultRules) -> str:
 
 
 def _about_trials(counts: RunCounts, rules: ResultRules) -> str:
-    """One sentence where the runs that completed training count, whatever quality they reached."""
+    """Return one sentence for suites that count runs with completed training, whatever their quality."""
     n, word, finished = counts.total, rules.word, counts.finished
     nothing = no_result(counts, rules)
     if nothing:

@@ -28,17 +28,17 @@ from hpcai.metrics.statistics.summaries import LEVEL, NOT_MEASURED, Estimate, fi
 
 NO_VARIANTS = "Every benchmark was measured in one variant at each scale: there is nothing to compare."
 SETTINGS = (*POINT_SETTINGS, "global_batch_samples")
-"""Columns of the run table that make a variant."""
+"""Columns of the run table that define a variant."""
 SURROUNDINGS = (
     "machine", "commit", "dirty", "lock_sha256", "page_cache", "data_source", "rule_set", "time_staging",
     "quality_target",
 )  # fmt: skip
-"""Columns that are to be the same on both sides: where they differ, the settings may not be what made the effect."""
+"""Columns that should be equal on both sides; if they differ, they may have caused the effect."""
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 EFFECT_COLUMNS = columns_of("variant_effects")
 
 SCORED = ("rate_flop_per_s", "vflops_flop_per_s", "score_reason")
-"""What a run's score adds to it."""
+"""Columns added from a run's score."""
 
 OTHER_SETTING = Message("variant_effects.other_setting", "{what} {here} instead of {there}")
 OTHER_SURROUNDINGS = Message(
@@ -52,7 +52,7 @@ _NAN = float("nan")
 
 @dataclass(frozen=True)
 class Measure:
-    """What is compared: a column of the runs, and which runs have earned it."""
+    """A compared quantity: a column of the runs, and the runs that qualify."""
 
     name: str
     column: str
@@ -68,6 +68,9 @@ MEASURES = (
     Measure("vflops", "vflops_flop_per_s", "FLOP/s", COMPLETE, "higher"),
 )
 """Effects on these are ratios; the effect on the quality is a difference."""
+EVALUATION = Measure("evaluation_rate", "evaluation_rate_samples_per_s", "samples/s", COMPLETE, "higher")
+EVALUATION_SETTINGS = ("evaluation_batch", "evaluation_cache")
+"""Where variants differ in one of these, their evaluations are compared as well."""
 
 
 def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFrame:
@@ -83,18 +86,18 @@ def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFra
     Returns
     -------
     pandas.DataFrame
-        :data:`EFFECT_COLUMNS`, one row per benchmark, scale, variant and measure; no row if there are no variants. The
-        reference is the variant with the fewest settings that are not the run table's defaults, then the one with the
-        simplest of them (fp32 before bf16 before fp16, no compression, less accumulation, ...), the smallest global
-        batch and the first name. A variant is compared as well with every simpler one from which one setting sets it
-        apart, which tells of that setting alone. ``effect_ratio`` is the variant's arithmetic mean over the reference's
-        with its 95 % interval (:func:`hpcai.metrics.statistics.summaries.ratio_interval`), so that a time below 1 is
-        better; of the quality, whose zero means nothing, ``difference`` is the difference of the means with Welch's
-        interval, in the unit of the metric. An effect of more than one change is ``joint``: it tells of all changes
-        together, of none alone. ``reading`` is better or worse if the rule of
+        :data:`EFFECT_COLUMNS`, one row per benchmark, scale, variant and measure; no rows without variants. The
+        reference is the variant with the fewest settings that differ from the run table's defaults; ties go to the
+        simplest settings (fp32 before bf16 before fp16, no compression, less accumulation, ...), the smallest global
+        batch and the first name. A variant is also compared with every simpler one that differs in a single setting,
+        which isolates the effect of that setting. ``effect_ratio`` is the variant's arithmetic mean over the
+        reference's with its 95 % interval (:func:`hpcai.metrics.statistics.summaries.ratio_interval`), so that a time
+        below 1 is better. Quality has no meaningful zero, so ``difference`` is the difference of the means with Welch's
+        interval, in the unit of the metric. An effect of more than one change is ``joint``: it belongs to all changes
+        together, to none alone. ``reading`` is better or worse if the rule of
         :meth:`hpcai.metrics.statistics.significance.Significance.is_significant` finds the effect after Holm's
-        correction for all effects of the table (``p_corrected``); otherwise not distinguishable; too few runs where all
-        runs of a side are equal and no arrangement of so few tells; empty without two runs on each side.
+        correction for all effects of the table (``p_corrected``), otherwise not distinguishable. It is too few runs if
+        all runs of a side are equal and no permutation of so few can decide; empty without two runs on each side.
     """
     scored = run_scores.set_index("run_id").rename(columns={"reason": "score_reason"}).reindex(columns=list(SCORED))
     joined = runs.drop(columns=list(SCORED), errors="ignore").join(scored, on="run_id")
@@ -120,7 +123,7 @@ def _default(name: str) -> Setting:
 
 
 def _rank(name: str, value: Setting) -> tuple[float, str]:
-    """Return where a value stands among others of its setting, the simplest first."""
+    """Return the rank of a value among others of its setting, simplest first."""
     if _same(value, _default(name)):
         return -1.0, ""
     if isinstance(value, str):
@@ -148,14 +151,16 @@ def _compare_scale(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "reference_source": _records(there),
         }
         surroundings = _surroundings(here, there)
-        effects = [*(_ratio(here, there, measure) for measure in MEASURES), _quality(here, there)]
+        evaluated = any(not _same(sides[variant][name], sides[reference][name]) for name in EVALUATION_SETTINGS)
+        measures = (*MEASURES, EVALUATION) if evaluated else MEASURES
+        effects = [*(_ratio(here, there, measure) for measure in measures), _quality(here, there)]
         for effect in effects:
             notes = [effect["note"], surroundings, "" if changes else "same settings: any difference is chance"]
             yield {**about, **effect, "note": "; ".join(filter(None, notes))}
 
 
 def _pairs(variants: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
-    """Yield every variant with the simplest one, and with those simpler ones from which one setting sets it apart."""
+    """Yield every variant with the simplest one, and with simpler ones that differ in a single setting."""
     plainest, *others = sorted(variants, key=lambda name: _plainness(variants[name]))
     for place, variant in enumerate(others):
         yield variant, plainest
@@ -165,7 +170,7 @@ def _pairs(variants: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
 
 
 def _changes(here: Row, there: Row) -> Iterator[str]:
-    """Yield in words what differs in the settings."""
+    """Describe the differences of the settings."""
     for name in SETTINGS:
         if not _same(here[name], there[name]):
             what, words = WORDS[name]
@@ -180,6 +185,10 @@ def _cycle(value: float) -> str:
     return "its own choice" if math.isnan(value) else say_time(value)
 
 
+def _evaluated(value: float) -> str:
+    return "as many as trained on" if math.isnan(value) else f"{value:g}"
+
+
 WORDS: dict[str, tuple[str, Any]] = {
     "precision": ("precision", str),
     "compression": ("gradient compression", str),
@@ -190,9 +199,13 @@ WORDS: dict[str, tuple[str, Any]] = {
     "gradient_groups": ("messages of gradients per step:", "{:g}".format),
     "fusion_bytes": ("fusion:", _fusion),
     "cycle_time_s": ("Horovod's cycle:", _cycle),
+    "allreduce_topology": ("topology of the allreduce:", str),
+    "evaluation_batch": ("samples evaluated at once:", _evaluated),
+    "evaluation_cache": ("cache of the validation set:", str),
+    "training_cache": ("cache of the training set:", str),
     "global_batch_samples": ("samples in the global batch:", "{:g}".format),
 }
-"""What each setting is called, and how its values are written."""
+"""Display name of each setting, and the format of its values."""
 
 
 def _surroundings(here: pd.DataFrame, there: pd.DataFrame) -> str:
@@ -222,7 +235,7 @@ def _ratio(here: pd.DataFrame, there: pd.DataFrame, measure: Measure) -> dict[st
 
 
 def _quality(here: pd.DataFrame, there: pd.DataFrame) -> dict[str, Any]:
-    """Return the difference of the qualities at the end of the runs that completed training."""
+    """Return the difference of the final qualities of the runs that completed training."""
     own, reference = (_values(side, "last_quality", COMPLETE) for side in (here, there))
     metric, unit = (_said([*here[name], *there[name]]) for name in ("quality_metric", "quality_unit"))
     better: Literal["higher", "lower"] = "lower" if is_error_metric(metric) else "higher"
@@ -250,7 +263,7 @@ def difference_interval(values: Iterable[float], reference: Iterable[float]) -> 
     Parameters
     ----------
     values, reference
-        One value per run [the same unit]; NaN is left out. Without a spread on either side there are no bounds.
+        One value per run [the same unit]; NaN is ignored. Without a spread on either side there are no bounds.
     """
     own, other = finite(values), finite(reference)
     n = min(len(own), len(other))
@@ -289,7 +302,7 @@ def _note(change: Significance) -> str:
 
 
 def _read(row: Mapping[str, Any], p_corrected: float) -> str:
-    """Return what the tests say of an effect: better, worse, not distinguishable, too few runs; empty without any."""
+    """Return the tests' conclusion: better, worse, not distinguishable or too few runs; empty without a test."""
     change: Significance = row["test"]
     if min(change.n_base, change.n_new) < FEWEST_RUNS or math.isnan(change.p_value):
         return ""
@@ -299,7 +312,7 @@ def _read(row: Mapping[str, Any], p_corrected: float) -> str:
 
 
 def _said(texts: Iterable[object]) -> str:
-    """Return the first text that says something: a run that failed early has none."""
+    """Return the first non-empty text: a run that failed early has none."""
     return next((text for text in texts if isinstance(text, str) and text), "")
 
 

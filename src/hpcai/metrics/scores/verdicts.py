@@ -24,16 +24,14 @@ def summarise_verdicts(records: Sequence[RunRecord]) -> pd.DataFrame:
     Parameters
     ----------
     records
-        Runs of any outcome; those that were never judged count in no row.
+        Runs of any outcome; runs that were never judged count in no row.
 
     Returns
     -------
     pandas.DataFrame
         ``n_valid`` of ``n`` runs of a benchmark and variant comply with all rules of the level; ``n_found`` of them
-        show
-        the finding of the row. ``verdict`` says what that means in words. A level without findings has one row that
-        says
-        so.
+        have the finding of the row. ``verdict`` gives the conclusion in words. A level without findings has one row
+        that states so.
     """
     groups: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:
@@ -70,7 +68,7 @@ def _rows(key: dict[str, str], runs: Sequence[RunRecord]) -> Iterator[dict[str, 
 
 
 def _count_findings(verdicts: Sequence[Verdict]) -> dict[tuple[str, Finding], int]:
-    """Return how many runs show each finding, in the order of the rules."""
+    """Return the number of runs with each finding, in the order of the rules."""
     counts: dict[tuple[str, Finding], int] = {}
     for verdict in verdicts:
         for kind, findings in (("deviation", verdict.deviations), (FLAG, verdict.flags)):

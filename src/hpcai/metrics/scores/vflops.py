@@ -1,4 +1,4 @@
-"""FLOPS and VFLOPS of HPC AI500 V2.0: the rate of a training, and the rate that counts at the quality it reached."""
+"""FLOPS and VFLOPS of HPC AI500 V2.0: the rate of a training, and that rate weighted by the attained quality."""
 
 import math
 
@@ -23,7 +23,7 @@ def run_rate(samples_per_s_per_process: float, processes: float, flop_per_sample
     Raises
     ------
     ValueError
-        An input is negative, or there is no process.
+        If an input is negative, or there is no process.
     """
     _refuse_negative(
         samples_per_s_per_process=samples_per_s_per_process, processes=processes, flop_per_sample=flop_per_sample
@@ -52,21 +52,21 @@ def training_work(samples: float, epochs: float, flop_per_sample: float) -> floa
     Raises
     ------
     ValueError
-        An input is negative.
+        If an input is negative.
     """
     _refuse_negative(samples=samples, epochs=epochs, flop_per_sample=flop_per_sample)
     return samples * epochs * flop_per_sample
 
 
 def quality_coefficient(quality: float, target: float, exponent: float) -> float:
-    """Return the factor by which the reached quality changes the FLOPS.
+    """Return the factor by which the attained quality changes the FLOPS.
 
     Parameters
     ----------
     quality
         Quality at the end of the training, where higher is better [the unit of the target].
     target
-        Quality that the suite asks for.
+        Quality that the suite requires.
     exponent
         The suite's n: 5 for image classification, 10 for extreme weather analytics.
 
@@ -79,7 +79,7 @@ def quality_coefficient(quality: float, target: float, exponent: float) -> float
     Raises
     ------
     ValueError
-        The quality is negative, or target or exponent are not positive.
+        If the quality is negative, or target or exponent are not positive.
     """
     _refuse_negative(quality=quality)
     _refuse_not_positive(target=target, exponent=exponent)
@@ -98,7 +98,7 @@ def compute_vflops(
     rate_flop_per_s
         FLOPS of the run [FLOP/s].
     quality, target, exponent
-        As of `quality_coefficient`.
+        As for `quality_coefficient`.
     capped
         Count a quality above its target as the target. The paper does not: its VFLOPS may exceed the FLOPS.
 
@@ -110,23 +110,23 @@ def compute_vflops(
     Raises
     ------
     ValueError
-        Rate or quality is negative, or target or exponent are not positive.
+        If rate or quality is negative, or target or exponent are not positive.
     """
     _refuse_negative(rate_flop_per_s=rate_flop_per_s)
     coefficient = quality_coefficient(quality, target, exponent)
-    # min() would return whichever comes first beside NaN.
+    # min() returns whichever comes first next to NaN.
     return rate_flop_per_s * (1.0 if capped and coefficient > 1 else coefficient)
 
 
 def implied_quality(rate_flop_per_s: float, vflops_flop_per_s: float, target: float, exponent: float) -> float:
-    """Return the quality that FLOPS and VFLOPS imply together: a check of published numbers, never a reached accuracy.
+    """Return the quality implied by FLOPS and VFLOPS: a check of published numbers, never an attained accuracy.
 
     Parameters
     ----------
     rate_flop_per_s, vflops_flop_per_s
         FLOPS and uncapped VFLOPS [FLOP/s].
     target, exponent
-        As of `quality_coefficient`.
+        As for `quality_coefficient`.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def implied_quality(rate_flop_per_s: float, vflops_flop_per_s: float, target: fl
     Raises
     ------
     ValueError
-        VFLOPS is negative, or FLOPS, target or exponent are not positive.
+        If VFLOPS is negative, or FLOPS, target or exponent are not positive.
     """
     _refuse_negative(vflops_flop_per_s=vflops_flop_per_s)
     _refuse_not_positive(rate_flop_per_s=rate_flop_per_s, target=target, exponent=exponent)

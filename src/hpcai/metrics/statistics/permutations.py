@@ -1,4 +1,4 @@
-"""The permutation test of two sets of runs, independent of their distribution."""
+"""Permutation test of two sets of runs, independent of their distribution."""
 
 import math
 from functools import lru_cache
@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 EXACT_ARRANGEMENTS = 20_000
-"""Up to so many arrangements of the runs are all counted (8 runs against 8 have 12,870); beyond, so many are drawn."""
+"""Up to this many arrangements (8 runs against 8 have 12,870) all are counted; beyond, this many are drawn."""
 DRAWS = 9_999
 
 
 def permute_samples(
     before: NDArray[np.float64], after: NDArray[np.float64], *, logarithmic: bool
 ) -> tuple[float, float, str]:
-    """Return the two-sided p, the smallest p that so many runs can reach, and how both were made.
+    """Return the two-sided p, the smallest p that so many runs can reach, and the method.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def permute_samples(
     smallest = smallest_permutation_p(len(before), len(after))
     picks, exact = arrange(len(pooled), chosen)
     sums = pooled[picks].sum(axis=1)
-    # The mean of the others follows from the sum of the chosen.
+    # The mean of the others follows from the sum of the chosen values.
     means, others = sums / chosen, (pooled.sum() - sums) / len(before)
     statistics = np.abs(np.log(means) - np.log(others)) if logarithmic else np.abs(means - others)
     limit = statistics[0] * (1 - 1e-9) - (1e-12 if logarithmic else 1e-12 * np.abs(pooled).max())
@@ -44,7 +44,7 @@ def smallest_permutation_p(n_base: int, n_new: int) -> float:
 
 @lru_cache(maxsize=16)
 def arrange(total: int, chosen: int) -> tuple[NDArray[np.intp], bool]:
-    """Return which values form the first side in each arrangement, the measured one first; and if these are all."""
+    """Return the members of the first side in each arrangement, the measured one first; and whether these are all."""
     if math.comb(total, chosen) <= EXACT_ARRANGEMENTS:
         return np.array(list(combinations(range(total), chosen)), dtype=np.intp), True
     everyone = np.tile(np.arange(total), (DRAWS, 1))

@@ -1,7 +1,7 @@
-"""Whether two sets of runs differ: the significance rule, and the tests behind it.
+"""Decide whether two sets of runs differ: the significance rule, and its tests.
 
 Welch (1947) for the interval, the t test with the smaller side's degrees of freedom, Fisher's randomisation test for
-the order-free check, Fisher's exact test for failures, Holm (1979) for many scores at once.
+the distribution-free check, Fisher's exact test for failures, Holm (1979) for many scores at once.
 """
 
 import math
@@ -24,7 +24,7 @@ ONE_RUN = Message(
     "one run on a side: no test is possible; the new run is {where} the range of the base",
 )
 RESOLUTION = 1e-9
-"""Values whose relative difference is smaller are equal: what is left is rounding, and no scatter of a measurement."""
+"""Relative differences below this are rounding, not scatter of a measurement: such values are equal."""
 SAME_VALUES = "the same values on both sides"
 T_TEST = "t test with the degrees of freedom of the smaller side"
 
@@ -33,36 +33,36 @@ _NAN = float("nan")
 
 @dataclass(frozen=True)
 class Significance:
-    """What two sets of runs say about a change of one score.
+    """Evidence of two sets of runs on a change of one score.
 
     Attributes
     ----------
     base_value, new_value
         Arithmetic means [the unit of the values].
     ratio, low, high
-        ``new / base`` with its 95 % interval; NaN bounds where a side has one run, or no side has a spread.
+        ``new / base`` with its 95 % interval; bounds are NaN if a side has one run, or neither side has a spread.
     n_base, n_new
         Number of runs with a value on each side.
     p_t
-        Two-sided p of Welch's t test, on the logarithm of the ratio or on the difference; it belongs to the interval.
-        NaN where there is no spread to test against.
+        Two-sided p of Welch's t test, on the logarithm of the ratio or on the difference, matching the interval. NaN
+        without a spread to test against.
     p_bounded
-        Two-sided p of the same statistic with the degrees of freedom of the smaller side. It judges: for normal
-        scatter it is not too small whatever the two spreads are (Mickey and Brown 1966, Ann. Math. Stat. 37, 639),
-        while Welch's can be ten times too small where few runs of a wide side meet a correction for many scores.
+        Two-sided p of the same statistic with the degrees of freedom of the smaller side. This one decides: for normal
+        scatter it is never too small, whatever the two spreads are (Mickey and Brown 1966, Ann. Math. Stat. 37, 639).
+        Welch's can be ten times too small if few runs with a wide spread meet a correction for many scores.
     p_permutation, smallest_p
         Two-sided p of the permutation test, and the smallest that so few runs can reach.
     spread_ratio
         Standard deviation over mean, pooled over both sides.
     detectable_ratio
-        The smallest change, as ``ratio - 1``, that :meth:`is_significant` finds in so many runs with this spread with
+        The smallest change, as ``ratio - 1``, that :meth:`is_significant` detects in so many runs with this spread with
         80 % probability, if this is the only score.
     beyond_range
         Whether all values of the new side lie outside the range of the base side.
     identical
-        Whether both sides have the same values, as equal seeds give equal qualities.
+        Whether both sides have equal values, as equal seeds give equal qualities.
     method, note
-        How the numbers were made, and what a reader has to know besides.
+        The method behind the numbers, and remarks.
     """
 
     base_value: float = _NAN
@@ -85,17 +85,17 @@ class Significance:
 
     @property
     def p_value(self) -> float:
-        """The p that is corrected for many scores: of the t test, or of the permutations where there is no spread."""
+        """The p to be corrected for many scores: of the t test or, without a spread, of the permutations."""
         return self.p_permutation if math.isnan(self.p_bounded) else self.p_bounded
 
     def is_significant(self, p_corrected: float) -> bool:
-        """Return whether two tests see a change: this is the rule for all comparisons.
+        """Return whether two tests detect a change: this is the rule for all comparisons.
 
-        The first is :attr:`p_value` after its correction for many scores. The second needs no assumption on the
-        scatter and is not corrected, because with few runs its p cannot become small enough (5 against 5 runs: 2/252):
-        the permutation test at 5 %. Where the runs are too few for that (3 against 3: 2/20), all values of one side
-        have to lie beyond all of the other, and the finding rests on the t test's assumption of normal scatter. One
-        run on a side, or few runs without any spread, never show a change.
+        The first is :attr:`p_value` after its correction for many scores. The second is the permutation test at 5 %. It
+        assumes nothing about the scatter, and is not corrected, because few runs cannot reach a small enough p (5
+        against 5 runs: 2/252). With too few runs for 5 % (3 against 3: 2/20), all values of one side must lie beyond
+        all of the other, and the finding relies on the t test's assumption of normal scatter. One run on a side, or few
+        runs without any spread, never show a change.
         """
         agrees = self.beyond_range if self.rests_on_normal_scatter else self.p_permutation <= ALPHA
         return p_corrected <= ALPHA and agrees
@@ -107,17 +107,17 @@ class Significance:
 
     @property
     def can_be_significant(self) -> bool:
-        """Whether the runs allow any significance."""
+        """Whether the number of runs allows significance."""
         return self.smallest_p <= ALPHA or self.rests_on_normal_scatter
 
 
 def compare_samples(base: Iterable[float], new: Iterable[float]) -> Significance:
-    """Return the change from one set of runs to another as a ratio, with the significance that their number allows.
+    """Compare two sets of runs by the ratio of their means, with the significance that their number allows.
 
     Parameters
     ----------
     base, new
-        One positive value per run [the same unit]; NaN is left out.
+        One positive value per run [the same unit]; NaN is ignored.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def compare_samples(base: Iterable[float], new: Iterable[float]) -> Significance
         return Significance(**about, method="ratio of means, no test", note=_one_run(beyond=about["beyond_range"]))
     tests = _test(before, after, logarithmic=True)
     spread = 0.0 if math.isnan(tests["p_t"]) else _pooled_spread(before, after)
-    # Runs without any spread tell nothing of the scatter: an interval of no width would be a claim.
+    # Runs without any spread give no estimate of the scatter: an interval of zero width would be a false claim.
     bounds: dict[str, Any] = {"low": ratio.low, "high": ratio.high} if spread else {}
     detectable = detectable_ratio(spread, len(before), len(after))
     method = f"{ratio.method}; {tests.pop('method')}"
@@ -145,17 +145,17 @@ def compare_samples(base: Iterable[float], new: Iterable[float]) -> Significance
 
 
 def compare_differences(base: Iterable[float], new: Iterable[float]) -> Significance:
-    """Return the significance of a difference of means: for values whose zero means nothing, such as a quality.
+    """Compare two sets of runs by the difference of their means: for values without a true zero, such as a quality.
 
     Parameters
     ----------
     base, new
-        One value per run [the same unit], of any sign; NaN is left out.
+        One value per run [the same unit], of any sign; NaN is ignored.
 
     Returns
     -------
     Significance
-        The tests of ``mean(new) - mean(base)`` by the same rule; the ratio and what belongs to it are NaN.
+        The tests of ``mean(new) - mean(base)`` by the same rule; the ratio and related values are NaN.
     """
     before, after = finite(base), finite(new)
     about = _describe(before, after)
@@ -182,7 +182,7 @@ def correct_holm(p_values: Sequence[float]) -> list[float]:
 
 
 def no_spread(values: NDArray[np.float64]) -> bool:
-    """Return whether at most rounding sets the values of a side apart."""
+    """Return whether the values of a side differ at most by rounding."""
     return bool(np.ptp(values) <= RESOLUTION * np.abs(values).max())
 
 
@@ -194,7 +194,7 @@ def compare_failures(ok_base: int, n_base: int, ok_new: int, n_new: int) -> floa
     ok_base, ok_new
         Runs that did not fail.
     n_base, n_new
-        All runs of each side; NaN is returned if one has none.
+        All runs of each side; the result is NaN if one has none.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def _identical(before: NDArray[np.float64], after: NDArray[np.float64]) -> bool:
 
 
 def _test(before: NDArray[np.float64], after: NDArray[np.float64], *, logarithmic: bool) -> dict[str, Any]:
-    """Return the p values of both tests, how they were made, and what limits them."""
+    """Return the p values of both tests, their methods, and their limits."""
     p_permutation, smallest, how = permute_samples(before, after, logarithmic=logarithmic)
     p_t, p_bounded = _t_test(before, after, logarithmic=logarithmic)
     found: dict[str, Any] = {"p_t": p_t, "p_bounded": p_bounded, "p_permutation": p_permutation, "smallest_p": smallest}

@@ -1,4 +1,4 @@
-"""Means, medians, intervals and variation over repeated runs; every result says its n and its method."""
+"""Means, medians, intervals and variation over repeated runs; every result has its n and its method."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,20 +12,20 @@ from scipy import stats
 LEVEL = 0.95
 """Confidence level of all intervals."""
 FEWEST_TO_DROP = 3
-"""With fewer runs nothing is left, or nothing between the extremes, after dropping fastest and slowest."""
+"""With fewer runs, nothing remains between the extremes after dropping fastest and slowest."""
 FEWEST_PAIRS = 3
-"""The range of two pairs would be told as if it were an interval."""
+"""The range of two pairs could be mistaken for an interval."""
 FEWEST_FOR_INTERVAL = 5
-"""Of fewer values an interval would rest on a guess of their distribution: their range is told instead."""
+"""With fewer values, an interval would rely on a guess of their distribution, so their range is given instead."""
 INTERVAL = f"{100 * LEVEL:.0f} % interval, range below {FEWEST_FOR_INTERVAL}"
-"""What stands beside a number of several runs (:func:`interval_of`), in the words of legends, captions, definitions."""
+"""Description of the bounds of a number from several runs (:func:`interval_of`), for legends, captions, definitions."""
 NOT_MEASURED = "not measured"
 MEDIAN_ERROR = math.sqrt(math.pi / 2)
-"""Standard error of a median over that of a mean, of many normal values; of few ones it is up to 13 % less."""
+"""Standard error of a median over that of a mean, for many normal values; for few, it is up to 13 % less."""
 
 _NAN = float("nan")
 Statistic = Literal["mean", "median", "olympic"]
-"""What makes one number of several; olympic: the mean of what is left without the highest and the lowest run."""
+"""How several values become one; olympic: the mean without the highest and the lowest run."""
 _METHODS: dict[Statistic, str] = {
     "mean": "arithmetic mean",
     "median": "median",
@@ -49,11 +49,11 @@ class Estimate:
     low, high
         Bounds of the interval; NaN if the runs are too few for one.
     n
-        Number of runs behind the value.
+        Number of runs in the value.
     method
-        How the value and the interval were made.
+        Method of the value and the interval.
     note
-        What a reader has to know besides; empty if nothing.
+        Remarks; blank if there are none.
     """
 
     value: float
@@ -65,22 +65,22 @@ class Estimate:
 
 
 def finite(values: Iterable[float]) -> NDArray[np.float64]:
-    """Return the measured values: NaN and infinity mean "not measured" and are left out."""
+    """Return the measured values: NaN and infinity mean "not measured" and are dropped."""
     return np.asarray([value for value in values if math.isfinite(value)], dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Values of one quantity, one per run, and the statistic that makes one number of them.
+    """Values of one quantity, one per run, and the statistic that combines them.
 
     Attributes
     ----------
     values
-        What was measured [any unit]; times, rates, energies: what cannot be negative.
+        Measured values [any unit] of non-negative quantities: times, rates, energies.
     statistic
-        Of an olympic mean the values are those that are left, without the highest and the lowest run.
+        For an olympic mean, the values exclude the highest and the lowest run.
     slower
-        Runs without a value that count as slower than all others, in a median of times.
+        In a median of times: runs without a value, which count as slower than all others.
     """
 
     values: NDArray[np.float64]
@@ -94,7 +94,7 @@ class Sample:
 
     @property
     def value(self) -> float:
-        """The number; NaN if nothing was measured, or if the middle run is one without a value."""
+        """The combined value; NaN if nothing was measured, or if the middle run has no value."""
         if not len(self.values):
             return _NAN
         if self.statistic != "median":
@@ -104,7 +104,7 @@ class Sample:
 
     @property
     def words(self) -> str:
-        """The statistic with its n, as tables name it; blank if there is no run."""
+        """The statistic with its n, as named in tables; blank without runs."""
         words = {"mean": f"mean of {self.n}", "median": f"median of {self.n}"}
         several = words.get(self.statistic, f"mean of {self.n}, extremes dropped")
         return {0: "", 1: "one run"}.get(self.n, several)
@@ -113,9 +113,9 @@ class Sample:
     def relative_error(self) -> float:
         """Standard error over the mean, of two values or more.
 
-        That of a mean is ``sd / sqrt(n)``, of a median :data:`MEDIAN_ERROR` times as much (the median of two is their
-        mean); of an olympic mean that of Tukey and McLaughlin (1963): the values that were left out count as the
-        nearest of those that are left, ``sd * sqrt(n + 2) / n``.
+        For a mean it is ``sd / sqrt(n)``, for a median :data:`MEDIAN_ERROR` times as much (the median of two is their
+        mean). For an olympic mean it follows Tukey and McLaughlin (1963): the excluded values count as the nearest
+        remaining ones, ``sd * sqrt(n + 2) / n``.
         """
         n, mean = len(self.values), self.values.mean()
         if self.statistic == "olympic":
@@ -126,7 +126,7 @@ class Sample:
 
 
 def interval_of(sample: Sample, level: float = LEVEL) -> Estimate:
-    """Return the number of a sample of positive values with an interval that is positive, too.
+    """Return the combined value of a sample of positive values, with an interval that is positive, too.
 
     Parameters
     ----------
@@ -139,9 +139,9 @@ def interval_of(sample: Sample, level: float = LEVEL) -> Estimate:
     -------
     Estimate
         ``value * exp(-+ t(level, n - 1) * e)`` with the relative error e of :attr:`Sample.relative_error`: the delta
-        method on the logarithm, Student's t. Of fewer than :data:`FEWEST_FOR_INTERVAL` values, or of values that are
-        not all positive, the bounds are the lowest and the highest; they are NaN for fewer than two runs, and where
-        runs without a value count.
+        method on the logarithm, Student's t. With fewer than :data:`FEWEST_FOR_INTERVAL` values, or values that are not
+        all positive, the bounds are the lowest and the highest value. They are NaN for fewer than two runs, and if runs
+        without a value count.
     """
     values, n, word = sample.values, len(sample.values), _METHODS[sample.statistic]
     method = f"{word}, {level:.0%} interval (delta method on the logarithm, Student's t)"
@@ -158,7 +158,7 @@ def interval_of(sample: Sample, level: float = LEVEL) -> Estimate:
 
 
 def mean_interval(values: Iterable[float], level: float = LEVEL) -> Estimate:
-    """Return the arithmetic mean of all measured values with its interval (:func:`interval_of`); NaN is left out."""
+    """Return the arithmetic mean of all measured values with its interval (:func:`interval_of`); NaN is ignored."""
     return interval_of(Sample(finite(values)), level)
 
 
@@ -176,12 +176,12 @@ def median(values: Iterable[float]) -> float:
 
 
 def ratio_interval(numerator: Iterable[float], denominator: Iterable[float], level: float = LEVEL) -> Estimate:
-    """Return the ratio of the means of two independent samples of positive values; NaN is left out."""
+    """Return the ratio of the means of two independent samples of positive values; NaN is ignored."""
     return ratio_of(Sample(finite(numerator)), Sample(finite(denominator)), level)
 
 
 def ratio_of(above: Sample, below: Sample, level: float = LEVEL) -> Estimate:
-    """Return the ratio of the numbers of two independent samples of positive values, with an interval.
+    """Return the ratio of the combined values of two independent samples of positive values, with an interval.
 
     Parameters
     ----------
@@ -218,31 +218,31 @@ def ratio_of(above: Sample, below: Sample, level: float = LEVEL) -> Estimate:
 
 
 def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate:
-    """Return the ratio of two medians of positive values that were measured in pairs, with the range of the pairs.
+    """Return the ratio of two medians of positive values measured in pairs, with the range of the pairs.
 
-    What makes both members of a pair slower alike, such as a machine that drifts, leaves the range as it is.
+    Effects that slow both members of a pair alike, such as drift of the machine, do not change the range.
 
     Parameters
     ----------
     numerator, denominator : (n,)
-        Value i of both was measured side by side [the same unit]; at least :data:`FEWEST_PAIRS`.
+        Values i of both were measured together [the same unit]; at least :data:`FEWEST_PAIRS`.
 
     Returns
     -------
     Estimate
-        ``r = median(a) / median(b)`` as :func:`ratio_of`, between the smallest and the largest ``a_i / b_i``: where
-        no a_i is more than h b_i, the median of a is no more than h times that of b.
+        ``r = median(a) / median(b)`` as :func:`ratio_of`, between the smallest and the largest ``a_i / b_i``: if no a_i
+        exceeds h b_i, the median of a does not exceed h times that of b.
 
     Raises
     ------
     ValueError
-        If there are too few pairs, or one of them is not whole.
+        If there are too few pairs, or one of them is incomplete.
     """
     above, below = np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
     n = len(above)
     if n < FEWEST_PAIRS or len(below) != n or not np.isfinite([above, below]).all():
         raise ValueError(f"found {n} and {len(below)} values, expected {FEWEST_PAIRS} or more pairs of numbers")
     ratios, ratio = above / below, float(np.median(above) / np.median(below))
-    # Rounding may put the ratio of two medians a digit beyond the pair that it is.
+    # Rounding may move the ratio of two medians a digit beyond that of its pair.
     low, high = min(float(ratios.min()), ratio), max(float(ratios.max()), ratio)
     return Estimate(ratio, low, high, n, f"ratio of medians, range of {n} pairs")

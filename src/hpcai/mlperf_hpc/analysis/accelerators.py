@@ -1,4 +1,4 @@
-"""Published rates of accelerators, so that one can be asked for that no submission has."""
+"""Published rates of accelerators, so that predictions cover models without a submission."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ UNKNOWN_ACCELERATOR = Message(
 
 @dataclass(frozen=True)
 class Accelerator:
-    """Rates as the maker publishes them (method: declared).
+    """Rates as published by the vendor (method: declared).
 
     Attributes
     ----------
     peak_flop_per_s
         Highest dense rate of 16 or 32 bit arithmetic.
     memory_bytes_per_s, link_bytes_per_s
-        Of one device; links in both directions together.
+        Per device; links count both directions together.
     source
-        The document.
+        The vendor's document.
     """
 
     peak_flop_per_s: float
@@ -60,7 +60,7 @@ def read_accelerators() -> Mapping[str, Accelerator]:
 
 
 def find_accelerator(model: str) -> str:
-    """Return the family of a model, however it is spelled.
+    """Return the family of a model, in any spelling.
 
     Raises
     ------

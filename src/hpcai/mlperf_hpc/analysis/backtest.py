@@ -1,4 +1,4 @@
-"""The honest test of forecasts: each new submission of a round from the rounds before it, case by case."""
+"""Backtest of forecasts: predict each new submission of a round from the earlier rounds, case by case."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,9 @@ from hpcai.mlperf_hpc.analysis.prediction import Configuration, Prediction, refu
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
 
 MOST_FACTOR = 1.5
-"""Goal of the median error factor."""
+"""Goal for the median error factor."""
 LEAST_COVERAGE_RATIO = 0.85
-"""Goal of the share of published times inside their intervals of :data:`curve_model.LEVEL_RATIO`."""
+"""Goal for the share of published times inside their intervals of :data:`curve_model.LEVEL_RATIO`."""
 NOTHING_PUBLISHED = Message(
     "backtest.nothing_published", "--backtest: no source has a new submission of {target}; found rounds {found}"
 )
@@ -31,18 +31,18 @@ def backtest(results: pd.DataFrame, systems: pd.DataFrame, names: Sequence[str])
     results, systems
         Tables ``mlperf_results`` and ``mlperf_systems`` of all rounds.
     names
-        Rounds to be predicted, such as "v2.0".
+        Rounds to predict, such as "v2.0".
 
     Returns
     -------
     tuple
-        One row per submission that was not published before, with or without a prediction, and what each round was
-        predicted from. An error ratio is predicted over published; a width is the upper over the lower bound.
+        One row per submission that was not published before, with or without a prediction, and the basis of each
+        round's predictions. An error ratio is predicted over published; a width is the upper over the lower bound.
 
     Raises
     ------
     ConfigError
-        If a round is unknown, has no new submission, or none is before it.
+        If a round is unknown, has no new submission, or has no earlier round.
     """
     rows, pasts = [], []
     for name in names:
@@ -59,7 +59,7 @@ def backtest(results: pd.DataFrame, systems: pd.DataFrame, names: Sequence[str])
 
 
 def summarise_backtest(cases: pd.DataFrame) -> dict[str, Any]:
-    """Return how far the predictions are off, and whether the goals are met."""
+    """Return the error of the predictions, and whether they meet the goals."""
     known = cases[cases["reason"] == ""]
     factors = np.exp(np.abs(np.log(known["error_ratio"].astype(float))))
     inside = int(known["inside"].astype(bool).sum())
@@ -90,7 +90,7 @@ def _new_rows(points: PointSet, target: Target) -> list[dict[str, Any]]:
 
 
 def _compare_all(past: Past, points: PointSet, submissions: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Predict the new submissions of one edition; the reason stands where nothing earlier tells of it."""
+    """Predict the new submissions of one edition; give a reason where earlier rounds hold no basis."""
     try:
         forecast = past.forecast(points.benchmark, points.edition)
     except ConfigError as error:

@@ -1,8 +1,8 @@
-"""A law through few points of several groups: its value elsewhere as a distribution, also for a group nobody measured.
+"""Fit a law to few points of several groups and predict a distribution elsewhere, even for an unmeasured group.
 
-The logarithm of a quantity is a law of the configuration plus one random effect per level of grouping plus the
-scatter between submissions plus the run-to-run error of a mean. The prior is a grid of laws and of standard
-deviations; the rest is integrated in closed form, so that one, two or three points give an answer as well: a wide one.
+The logarithm of a quantity is the sum of a law of the configuration, one random effect per level of grouping, the
+scatter between submissions, and the run-to-run error of a mean. The prior is a grid of laws and of standard
+deviations; the rest is integrated in closed form. So even one, two or three points give an answer, with wide intervals.
 """
 
 from collections.abc import Sequence
@@ -14,32 +14,32 @@ from numpy.typing import NDArray
 from scipy import stats
 
 LEVEL_RATIO = 0.9
-"""Probability that an interval is meant to hold."""
+"""Nominal probability of an interval."""
 QUANTILES = ((1 - LEVEL_RATIO) / 2, 0.5, (1 + LEVEL_RATIO) / 2)
 DRAWS = 10_000
 SEED = 20201117
-"""Of the draws: equal inputs give equal intervals. The day of the v0.7 results."""
+"""Seed of the draws: equal inputs give equal intervals. The date of the v0.7 results."""
 DEVIATIONS = 8
-"""Points of equal prior probability that stand for the distribution of one standard deviation."""
+"""Number of points of equal prior probability that discretise the distribution of one standard deviation."""
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 STEPS: Floats = (np.arange(DRAWS) + 0.5) / DRAWS
-"""Evenly spaced probabilities: draws of one dimension without its sampling error."""
+"""Evenly spaced probabilities: draws in one dimension without sampling error."""
 _NORMAL: Floats = stats.norm.ppf(STEPS)
 
 
 @dataclass(frozen=True)
 class Observations:
-    """Means of submissions, on the natural logarithm.
+    """Means of submissions, as natural logarithms.
 
     Attributes
     ----------
     logs, errors
         Values and their standard errors from run to run [log units], shape (n,).
     groups
-        For each level of grouping the group of each submission.
+        Group of each submission, per level of grouping.
     scales
-        Scale of the half-normal prior of the standard deviation of each level, and last between submissions of one
+        Scale of the half-normal prior of each level's standard deviation; the last one is between submissions of one
         group [log units].
     """
 
@@ -51,13 +51,13 @@ class Observations:
 
 @dataclass(frozen=True)
 class Mixture:
-    """A distribution of a logarithm: :data:`DRAWS` normal components of equal weight."""
+    """Distribution of a logarithm: :data:`DRAWS` normal components of equal weight."""
 
     means: Floats
     deviations: Floats
 
     def draw(self, stream: int) -> Floats:
-        """Return one value of each component in any order; another ``stream`` is independent."""
+        """Return one value per component in any order; another ``stream`` is independent."""
         random = generator(stream)
         order = random.permutation(DRAWS)
         values: Floats = self.means[order] + self.deviations[order] * random.permutation(_NORMAL)
@@ -66,7 +66,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Posterior:
-    """What the points leave of the prior: one law and one set of standard deviations per cell of the grid.
+    """Posterior: one law and one set of standard deviations per cell of the grid.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Posterior:
     weights
         Posterior probability of each cell, shape (sets, laws).
     drawn_sets, drawn_laws
-        Cells as often as their probability says: :data:`DRAWS` in all.
+        Cells drawn with their posterior probability: :data:`DRAWS` in all.
     """
 
     observations: Observations
@@ -94,14 +94,14 @@ class Posterior:
     drawn_laws: Indices
 
     def predict(self, groups: Sequence[str], offsets: Floats) -> Mixture:
-        """Return the distribution of a further submission's mean.
+        """Return the distribution of the mean of a further submission.
 
         Parameters
         ----------
         groups
-            Its group at each level; an unknown one has an effect of its own.
+            Its group at each level; an unknown group has an effect of its own.
         offsets
-            The laws at its configuration, shape (laws,).
+            Each law at its configuration, shape (laws,).
         """
         known = self.observations
         shares = np.array([[own == other for other in names] for own, names in zip(groups, known.groups, strict=True)])
@@ -142,7 +142,7 @@ def fit_laws(observations: Observations, offsets: Floats, weights: Floats) -> Po
     sums = inverses.sum(axis=2)
     precision = sums.sum(axis=1)
     means = sums @ residuals / precision[:, None]
-    # One product of matrices instead of one for each set: r'V^-1 r is a sum over pairs of points.
+    # One matrix product instead of one per set: r'V^-1 r is a sum over pairs of points.
     pairs = (residuals[:, None, :] * residuals[None, :, :]).reshape(-1, len(weights))
     squares = inverses.reshape(len(inverses), -1) @ pairs - precision[:, None] * means**2
     _, determinants = np.linalg.slogdet(covariances)

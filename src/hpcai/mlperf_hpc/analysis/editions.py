@@ -1,26 +1,26 @@
-"""Editions of a benchmark: results on other data, or of another model, which no figure and no curve joins."""
+"""Editions of a benchmark: results on other data or of another model; figures and curves never join them."""
 
 import pandas as pd
 
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
 
 SAME_SAMPLES_RATIO = 1.01
-"""Editions of a data set differ by more than this; shards that drop a remainder (121216 of 121266) by less."""
+"""Editions of a dataset differ by more; shards that drop a remainder (121216 of 121266) differ by less."""
 EVERY_EPOCH_RATIO = 0.1
-"""Tolerance of one evaluation per epoch: a run may end with an epoch that is not evaluated."""
+"""Tolerance of one evaluation per epoch: the last epoch of a run may lack an evaluation."""
 EDITED_BY_EVALUATION = tuple(name for name, facts in BENCHMARKS.items() if facts.first_round_model)
-"""Benchmarks with two editions on the same data: the first round had another model and evaluated by steps."""
+"""Benchmarks with two editions on the same data: the first round used another model and evaluated by steps."""
 BY_STEPS = ", evaluated by steps"
 
 
 def name_editions(results: pd.DataFrame) -> "pd.Series[str]":
-    """Return the edition of each result: its training samples, and its evaluations where those tell editions apart.
+    """Return the edition of each result: its training samples and, where needed, its evaluations.
 
     Parameters
     ----------
     results
-        Rows of ``mlperf_results``: all that are compared with each other, because results whose numbers of samples
-        differ by a remainder bear the largest of them.
+        All rows of ``mlperf_results`` that are compared with each other. Results whose numbers of samples differ by a
+        remainder are named by the largest number.
     """
     samples = results["train_samples"].astype(float)
     ordered = samples.sort_values().dropna()
@@ -34,6 +34,6 @@ def name_editions(results: pd.DataFrame) -> "pd.Series[str]":
 
 
 def evaluated_by_steps(results: pd.DataFrame) -> "pd.Series[bool]":
-    """Return of each row of ``mlperf_results`` whether it is of the edition that evaluates by steps (DeepCAM, v0.7)."""
+    """Return, per row of ``mlperf_results``, whether its edition evaluates by steps (DeepCAM, v0.7)."""
     often = results["evaluations"].astype(float) / results["epochs"].astype(float)
     return results["benchmark"].isin(EDITED_BY_EVALUATION) & ((often - 1).abs() > EVERY_EPOCH_RATIO)

@@ -1,4 +1,4 @@
-"""Energy of runs from the power logs that may lie beside them: the formulas of the package's result summarizer."""
+"""Energy of runs from their power logs, if any, with the formulas of the package's result summarizer."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from hpcai.mlperf_hpc.rounds.tree import POWER, is_power_log
 from hpcai.parsers.mllog import Mllog, MllogEvent, parse_mllog
 
 ENERGY_COLUMNS = columns_of("mlperf_energy")
-"""Table ``mlperf_energy``: one row per strong-scaling result beside whose logs a folder ``power`` lies."""
+"""Table ``mlperf_energy``: one row per strong-scaling result whose logs come with a folder ``power``."""
 NO_NODES = "no energy: its power folder holds no log of a node (node_*.txt)"
 RunKey = tuple[str, str]
 """Name of the round and path of the log."""
@@ -27,7 +27,7 @@ RunKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class Energy:
-    """Energy of one run [J]; NaN with the reason where the logs give none."""
+    """Energy of one run [J]; NaN with a reason where the logs give none."""
 
     energy_j: float
     reason: str = ""
@@ -46,11 +46,11 @@ def run_energy(nodes: Sequence[Mllog], switches: Iterable[Mllog], run_s: float) 
     Returns
     -------
     Energy
-        The sum over all nodes and switches. A node's energy is its mean power within its own window of measurement,
-        times the time of the run: ``conversion_eff * sum(power_i * (t_i - t_(i-1))) / (stop - start) * run_s``. Each
-        reading stands for the time since the one before it; readings before the start and after the stop are left out,
-        and without a stop the last reading ends the window. What lies between the last reading and the stop counts as
-        no power, and the efficiency of conversion multiplies, both as in the package. A switch's energy is
+        The sum over all nodes and switches. A node's energy is its mean power within its own measurement window, times
+        the time of the run: ``conversion_eff * sum(power_i * (t_i - t_(i-1))) / (stop - start) * run_s``. Each reading
+        covers the time since the previous one; readings before the start and after the stop are ignored. Without a
+        stop, the last reading ends the window. As in the package, the time between the last reading and the stop counts
+        as zero power, and the conversion efficiency is a factor. A switch's energy is
         ``conversion_eff * interconnect_power_est * run_s``.
 
     References
@@ -65,14 +65,14 @@ def run_energy(nodes: Sequence[Mllog], switches: Iterable[Mllog], run_s: float) 
 
 
 def read_energies(rounds: Iterable[Round], repairs: list[Repair]) -> dict[RunKey, Energy]:
-    """Return the energies of all runs whose folder has a folder ``power`` with logs of nodes and switches.
+    """Return the energies of all runs with a folder ``power`` that holds logs of nodes and switches.
 
     Parameters
     ----------
     rounds
-        Of their folders those of power are read, and archives once more, if they hold logs of power.
+        Only their power folders are read; archives with power logs are read once more.
     repairs
-        Takes what could not be read.
+        Collects entries for files that cannot be read.
     """
     found: dict[RunKey, Energy] = {}
     for part in rounds:
@@ -90,7 +90,7 @@ def read_energies(rounds: Iterable[Round], repairs: list[Repair]) -> dict[RunKey
 def _read_power_logs(
     root: Path, places: Iterable[PurePosixPath], repairs: list[Repair]
 ) -> dict[tuple[PurePosixPath, str], list[Mllog]]:
-    """Return the power logs by their folder, ``FOLDER/power/result_N``, and the kind of what they measure."""
+    """Return the power logs by folder, ``FOLDER/power/result_N``, and kind of device."""
     logs: dict[tuple[PurePosixPath, str], list[Mllog]] = {}
     budget = Budget(root)
     for folder in places:
@@ -103,7 +103,7 @@ def _read_power_logs(
 
 
 def _places(part: Round, folders: Iterable[PurePosixPath]) -> list[PurePosixPath]:
-    """Return where power logs are: folders that are there, or the whole of an archive that holds some."""
+    """Return the places of power logs: existing folders, or a whole archive that holds some."""
     root = Path(part.source)
     if root.is_dir():
         return [folder / POWER for folder in sorted(folders) if (root / folder / POWER).is_dir()]
@@ -122,13 +122,13 @@ def energy_table(runs: pd.DataFrame, energies: Mapping[RunKey, Energy]) -> pd.Da
     runs
         The table ``mlperf_runs``.
     energies
-        Of the runs that have power logs.
+        Energies of the runs with power logs.
 
     Returns
     -------
     pandas.DataFrame
-        ``ENERGY_COLUMNS``. The energy is the mean over the runs that the time to train averages, those
-        between the fastest and the slowest, times the factor of scaling.json, as in the package.
+        ``ENERGY_COLUMNS``. The energy is the mean over the runs that the time to train averages (all but the fastest
+        and the slowest), times the factor of scaling.json, as in the package.
     """
     groups = runs[runs["scaling"] == "strong"].groupby(["origin", "submission", "benchmark"], sort=False)
     rows = [_energy_row(group, energies) for _, group in groups]
@@ -189,7 +189,7 @@ def _switch_energy(log: Mllog, run_s: float) -> Energy:
             if math.isfinite(energy_j):
                 return Energy(energy_j)
             return Energy(math.nan, f"no energy: {log.source} states no number of watts")
-    return Energy(0.0)  # the package counts a switch without an estimate as none
+    return Energy(0.0)  # the package counts a switch without an estimate as 0
 
 
 def _value(event: MllogEvent) -> float:

@@ -8,16 +8,16 @@ import pandas as pd
 from hpcai.mlperf_hpc.analysis.curve_model import Floats, Mixture, Observations, Posterior, fit_laws
 
 SLOPES = np.linspace(0.0, 1.0, 21)
-"""Exponents of the power law: epochs do not fall as the batch grows, nor grow faster than the batch."""
+"""Exponents of the power law: with the batch, epochs neither fall nor grow faster than linearly."""
 CRITICAL_BATCHES_SAMPLES = 2.0 ** np.arange(3.0, 16.5, 0.5)
 ORGANISATION_SCALE, SUBMISSION_SCALE = 0.3, 0.3
-"""Priors of the scatter between organisations (who share code and recipe) and between submissions [log units]."""
+"""Priors of the scatter between organisations (which share code and recipe) and between submissions [log units]."""
 POWER, CRITICAL = "power law", "critical batch size"
 
 
 @dataclass(frozen=True)
 class EpochCurve:
-    """Epochs over batch, from submissions and, where they fit, reference runs of one edition of a benchmark."""
+    """Epochs over batch, from submissions and matching reference runs of one edition of a benchmark."""
 
     posterior: Posterior
 
@@ -50,13 +50,13 @@ def fit_epochs(points: pd.DataFrame) -> EpochCurve:
 
 
 def relative_errors(points: pd.DataFrame, value: str, deviation: str) -> Floats:
-    """Return the standard error of each mean over its value; where only one run is kept, the largest of the others."""
+    """Return the relative standard error of each mean; with only one kept run, the largest of the others."""
     errors = points[deviation] / points[value] / np.sqrt(points["kept"].astype(float))
     filled: Floats = errors.fillna(errors.max()).fillna(0.0).to_numpy(dtype=float)
     return filled
 
 
 def _laws(batches: Floats) -> Floats:
-    """Logarithm of each law at each batch, up to a constant; shape (batches, laws)."""
+    """Return the logarithm of each law at each batch, up to a constant; shape (batches, laws)."""
     powers = np.log(batches)[:, None] * SLOPES[None, :]
     return np.hstack([powers, np.log1p(batches[:, None] / CRITICAL_BATCHES_SAMPLES[None, :])])

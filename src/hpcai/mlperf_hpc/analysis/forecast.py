@@ -1,4 +1,4 @@
-"""A round to come from the rounds before it: time to solution of a machine, or of an accelerator nobody submitted."""
+"""Forecast a later round from earlier ones: time to solution of a known machine or of a new accelerator."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,11 +27,11 @@ PUBLISHED: Mapping[str, tuple[int, int]] = MappingProxyType(
 )
 """Year and month in which MLCommons published the results of a round."""
 RULE_SETS = {"v1.0": "1.0.0", "v2.0": "2.0.0", "v3.0": "3.0.0"}
-"""Rules of a round, with reference points that are known before the next one."""
+"""Rules of a round whose reference points are known before the next round."""
 STAGING_OPTIONAL = PUBLISHED["v3.0"]
-"""From v3.0 on the rules do not ask for staging on the clock (benchmarks.md 8)."""
+"""From v3.0 on, the rules do not require staging on the clock (benchmarks.md 8)."""
 BASE_FAMILY = "A100"
-"""Rates are relative to it, which changes nothing but the level."""
+"""Reference for rates; the choice only shifts the level."""
 
 UNKNOWN_ROUND = Message(
     "forecast.unknown_round",
@@ -54,7 +54,7 @@ BASIS = Message(
 
 @dataclass(frozen=True)
 class Target:
-    """The round that is asked for: its name, and the year and month of its publication."""
+    """The requested round: its name, and year and month of its publication."""
 
     name: str
     published: tuple[int, int]
@@ -66,12 +66,12 @@ class Target:
 
 
 def read_target(text: str) -> Target:
-    """Return a round by its name, or a later one by the month of its publication.
+    """Return a round from its name, or a later one from its month of publication.
 
     Raises
     ------
     ConfigError
-        If it is neither.
+        If the text is neither.
     """
     if text in PUBLISHED:
         return Target(text, PUBLISHED[text])
@@ -89,12 +89,12 @@ def years_since_first(published: tuple[int, int]) -> float:
 
 
 def published_of(origin: str) -> tuple[int, int]:
-    """Return when a round was published.
+    """Return the publication date of a round.
 
     Raises
     ------
     ConfigError
-        If that is not known.
+        If the date is unknown.
     """
     if origin not in PUBLISHED:
         raise ConfigError(NO_DATE(found=origin, known=", ".join(PUBLISHED)))
@@ -102,7 +102,7 @@ def published_of(origin: str) -> tuple[int, int]:
 
 
 def references_before(target: Target) -> pd.DataFrame:
-    """Return the reference points of the last rules before a round; without rows before there were any."""
+    """Return the reference points of the last rules before a round; no rows before the first ones."""
     known = [rules for name, rules in RULE_SETS.items() if PUBLISHED[name] < target.published]
     return read_reference_epochs(known[-1]) if known else read_reference_epochs().iloc[:0]
 
@@ -134,14 +134,14 @@ class EpochTimeForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """All that tells times of one benchmark in a later round.
+    """Basis for the times of one benchmark in a later round.
 
     Attributes
     ----------
     points
-        Earlier submissions of the edition that the round asks for.
+        Earlier submissions of the requested edition.
     rows, choice
-        What the epoch time stands on, and how the software ages (:func:`round_model.weigh_priors`).
+        Basis of the epoch time, and the ageing of the software (:func:`round_model.weigh_priors`).
     """
 
     points: PointSet
@@ -151,7 +151,7 @@ class Forecast:
     target: Target
 
     def predict(self, wanted: Configuration) -> Prediction:
-        """Predict one configuration in the later round, or say why not."""
+        """Predict one configuration in the later round, or give the reason for refusing."""
         found = self.curves.predict(wanted)
         return found if found.reason else replace(found, basis=self._say_basis(wanted.family))
 
@@ -166,14 +166,14 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Past:
-    """All earlier rounds as one model; benchmarks are taken out of it one by one.
+    """All earlier rounds as one model, from which benchmarks are forecast one by one.
 
     Attributes
     ----------
     sets
-        Editions with their submissions before the target alone; editions without any are left out.
+        Editions, restricted to submissions before the target; editions without any are left out.
     rows
-        :func:`history_rows` of all of them.
+        :func:`history_rows` of all sets.
     """
 
     sets: Sequence[PointSet]
@@ -183,12 +183,12 @@ class Past:
     histories: Histories
 
     def forecast(self, benchmark: str, edition: str | None = None) -> Forecast:
-        """Return the forecast of one benchmark; by default of its newest edition.
+        """Return the forecast of one benchmark; defaults to its newest edition.
 
         Raises
         ------
         ConfigError
-            If no earlier round has a submission of it.
+            If no earlier round has a submission of the benchmark.
         """
         own = [one for one in self.sets if one.benchmark == benchmark and edition in (None, one.edition)]
         if not own:
@@ -202,7 +202,7 @@ class Past:
 
 
 def look_back(sets: Iterable[PointSet], target: Target) -> Past:
-    """Learn from all submissions before a round how it will be; later ones are not looked at.
+    """Fit a model to all submissions before a round; later ones are ignored.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def look_back(sets: Iterable[PointSet], target: Target) -> Past:
     Raises
     ------
     ConfigError
-        If no submission is earlier, or it is not known when a round was published.
+        If no submission is earlier, or the publication date of a round is unknown.
     """
     earlier = [one for one in (_before(points, target) for points in sets) if len(one.usable)]
     if not earlier:
@@ -225,13 +225,13 @@ def look_back(sets: Iterable[PointSet], target: Target) -> Past:
 
 
 def history_rows(sets: Iterable[PointSet]) -> pd.DataFrame:
-    """Return what :mod:`hpcai.mlperf_hpc.analysis.round_model` learns from: one row per usable submission.
+    """Return the input of :mod:`hpcai.mlperf_hpc.analysis.round_model`: one row per usable submission.
 
     Returns
     -------
     pandas.DataFrame
         Groups ``benchmark``, ``edition``, ``family``, ``machine``, ``round``, ``row``; the logarithm ``log_s`` of the
-        time of a sample [s], for the work of one in the newest edition, and its ``error`` from run to run; regressors
+        time per sample [s], scaled to the work of the newest edition, and its ``error`` from run to run; regressors
         ``linear`` and ``fading`` (years since the first round; doublings of the years since the benchmark's first),
         ``log_workers``, ``log_sharing``, the published rates relative to :data:`BASE_FAMILY`, and ``unknown`` where
         these are not declared.
@@ -288,7 +288,7 @@ def _newness(points: PointSet) -> tuple[bool, tuple[int, int], int]:
 def _join(points: PointSet, law: EpochTimeForecast, target: Target) -> JoinedCurves:
     """Join the forecast of epoch times with the edition's epochs and staging.
 
-    Where the rules leave it to submitters whether staging is on the clock, half of the draws have none of it.
+    Where the rules make staging on the clock optional, half of the draws have none.
     """
     usable = points.usable
     staged = usable[usable["staging_in_run_s"] > 0]

@@ -1,4 +1,4 @@
-"""Questions about rounds to come, and their answers: lines to print, plain values, and intervals to draw."""
+"""Answer questions about future rounds: lines to print, plain values, and intervals to plot."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 
 SCALES = tuple(2**power for power in range(18))
-"""Units among which inverse questions look for an answer."""
+"""Numbers of units that inverse questions search."""
 J_PER_KWH = 3.6e6
 NO_MACHINE = Message(
     "forecast.no_machine",
@@ -44,20 +44,20 @@ Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 @dataclass(frozen=True)
 class ForecastQuestion:
-    """What is asked of a later round.
+    """A question about a later round.
 
     Attributes
     ----------
     sources, benchmark, round
-        Rounds to learn from, a benchmark of theirs, and the round, by its name or as YYYY-MM.
+        Rounds to learn from, one of their benchmarks, and the target round, by name or as YYYY-MM.
     system, accelerator
         A submission on the machine, or a model with published rates; neither: all machines.
     units, batch
         Configuration; None: powers of two, and the family's samples per unit.
     within_s
-        Time to solution that is to be reached [s]; None: none.
+        Time to solution to reach [s]; None for no limit.
     unit_power_w
-        Power of one unit with its share of the node [W]; None: not known.
+        Power of one unit with its share of the node [W]; None if unknown.
     """
 
     sources: Sequence[Path]
@@ -73,7 +73,7 @@ class ForecastQuestion:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is printed, what is written as JSON, and the table that :mod:`hpcai.plots.rounds.forecast` draws."""
+    """Lines to print, values for JSON, and the table that :mod:`hpcai.plots.rounds.forecast` draws."""
 
     lines: Sequence[str]
     plain: Mapping[str, Any]
@@ -81,7 +81,7 @@ class Answer:
 
 
 def answer_question(question: ForecastQuestion) -> Answer:
-    """Predict a machine in a later round, or say which machines reach a time there.
+    """Predict a machine in a later round, or list the machines that reach a given time there.
 
     Raises
     ------
@@ -116,14 +116,14 @@ def answer_question(question: ForecastQuestion) -> Answer:
 
 
 def answer_backtest(sources: Sequence[Path], names: Sequence[str]) -> Answer:
-    """Predict all new submissions of rounds from the rounds before each, and say how far that is off.
+    """Predict all new submissions of rounds from the rounds before each, and report the error.
 
-    The lines are a page of Markdown, which the documentation holds.
+    The lines form a page of Markdown, which is part of the documentation.
 
     Raises
     ------
     ConfigError
-        If a round is unknown or has no new submission, or no source is before it.
+        If a round is unknown or has no new submission, or no source precedes it.
     """
     cases, pasts = backtest(*read_tables(sources), names)
     lines = [line for past in pasts for line in _say_cases(cases[cases["round"] == past.target.name], past)]
@@ -144,13 +144,13 @@ def answer_backtest(sources: Sequence[Path], names: Sequence[str]) -> Answer:
 
 
 def read_tables(sources: Sequence[Path]) -> Tables:
-    """Return the results and systems of rounds."""
+    """Return the results and systems of the rounds."""
     rounds = read_unchecked(sources)
     return result_table(run_table(rounds)), system_table(one.round for one in rounds)
 
 
 def say_choice(past: Past) -> Iterator[str]:
-    """Say how software ages, as the rounds before chose it."""
+    """Describe the software ageing that the earlier rounds selected."""
     choice, rounds = past.choice, sorted(set(past.rows["round"]))
     if not choice.scores:
         yield f"ageing of software: all priors weigh the same, because {', '.join(rounds)} cannot test them"
@@ -174,7 +174,7 @@ def _find_machine(past: Past, system: str) -> tuple[str, str]:
 
 
 def _all_machines(past: Past) -> list[tuple[str, str]]:
-    """Return each machine of earlier rounds by its latest spelling, and each accelerator that nobody submitted."""
+    """Return each machine of earlier rounds in its latest spelling, and each accelerator without a submission."""
     rows = pd.concat([points.usable for points in past.sets], ignore_index=True)
     last = rows.sort_values("origin", kind="stable").drop_duplicates("machine", keep="last")
     own = list(zip(last["org"].astype(str), last["family"].astype(str), strict=True))
@@ -209,9 +209,9 @@ def _say_machine(rows: Sequence[dict[str, Any]], question: ForecastQuestion) -> 
 
 
 def _reached(rows: Sequence[dict[str, Any]], within_s: float) -> list[dict[str, Any]]:
-    """Return for each machine the fewest units whose median, and whose upper bound, is within a time.
+    """Return, per machine, the fewest units whose median, and whose upper bound, is within a time.
 
-    ``fewer_may_do`` says that these are the fewest that can be predicted at all.
+    ``fewer_may_do`` marks a number of units that is the smallest predictable one.
     """
     found = []
     for machine in dict.fromkeys(row["machine"] for row in rows):
@@ -273,13 +273,13 @@ def _say_energy(rows: Sequence[dict[str, Any]], question: ForecastQuestion) -> I
 
 
 def _cases_before(tables: Tables, past: Past) -> pd.DataFrame:
-    """Return the backtest of the earlier rounds, so that an answer stands beside the error of earlier ones."""
+    """Return the backtest of the earlier rounds, so that answers can quote the error of past forecasts."""
     known = sorted(set(past.rows["round"]), key=lambda name: PUBLISHED[name])
     return backtest(*tables, known[1:])[0] if len(known) > 1 else pd.DataFrame()
 
 
 def _say_errors(cases: pd.DataFrame, past: Past) -> list[str]:
-    """Say how far the forecasts of earlier rounds are off, round by round, as far as any of one could be predicted."""
+    """Report the error of forecasts of earlier rounds, round by round, where any could be predicted."""
     parts = (
         [] if cases.empty else [(name, part) for name, part in cases.groupby("round") if (part["reason"] == "").any()]
     )

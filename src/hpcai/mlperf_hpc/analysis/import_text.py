@@ -1,4 +1,4 @@
-"""What was imported of published results, as text."""
+"""Text summary of an import of published results."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def summarise_import(checked: "CheckedRound", tables: Mapping[str, "pd.DataFrame"]) -> Sequence[str]:
-    """Return in lines what was imported of one round, what was repaired, and which results have no score and why."""
+    """Summarise the import of one round: its content, what was normalised, and which results lack a score and why."""
     import pandas as pd
 
     name = checked.round.name

@@ -14,11 +14,11 @@ Row = Mapping[Any, Any]
 
 
 def label_results(results: pd.DataFrame) -> list[str]:
-    """Return one short name per row, no two alike.
+    """Return one unique short name per row.
 
-    It is made of organisation and system without what the system's name says about software and division, after ``*``
-    in the open division, as in the paper. What it lacks to be unique is added: the whole name of the system, then the
-    benchmark. The name of the round stands first where there is more than one.
+    The name joins organisation and system, without the software and division in the system's name; ``*`` marks the open
+    division, as in the paper. To make names unique, the full system name is added, then the benchmark. With several
+    rounds, the name of the round comes first.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def label_results(results: pd.DataFrame) -> list[str]:
 
 
 def shorten_system(name: str) -> str:
-    """Return a system's name up to the first word that names software or a division (``daint_gpu_n128_tf2.2.0``)."""
+    """Cut a system's name before the first word that names software or a division (``daint_gpu_n128_tf2.2.0``)."""
     words = name.split("_")
     kept = next((place for place, word in enumerate(words) if _is_no_machine(word)), len(words))
     return "_".join(words[: max(kept, 1)])

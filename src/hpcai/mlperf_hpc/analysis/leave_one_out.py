@@ -1,4 +1,4 @@
-"""The honest test of the joined curves: each published submission predicted from all others."""
+"""Leave-one-out test of the joined curves: predict each published submission from all others."""
 
 import math
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ from hpcai.mlperf_hpc.analysis.prediction_points import PointSet
 LEAVE_ONE_OUT_COLUMNS = columns_of("mlperf_leave_one_out")
 """Table ``mlperf_leave_one_out``: one row per strong-scaling submission.
 
-An error ratio is predicted over published: 1 is exact. ``others`` are the submissions that the prediction had;
-``nearest`` is the one whose time the naive predictor takes, and ``mean`` the geometric mean of all others' times.
-Without a prediction the ratios are NaN and ``reason`` says why.
+An error ratio is predicted over published; 1 is exact. ``others`` counts the submissions used for the prediction.
+The naive predictor takes the time of ``nearest``; ``mean`` is the geometric mean of all other times.
+Without a prediction the ratios are NaN and ``reason`` gives the cause.
 """
 ERROR_COLUMNS = columns_of("mlperf_prediction_errors")
 """Table ``mlperf_prediction_errors``: one row per edition of a benchmark.
 
-An error factor is max(ratio, 1 / ratio): 1 is exact, 2 is half or twice. The naive predictors are judged on the same
+An error factor is max(ratio, 1 / ratio): 1 is exact, 2 is half or twice. Naive predictors are tested on the same
 submissions. ``coverage_ratio`` should be near ``level_ratio``.
 """
 
@@ -83,7 +83,7 @@ def _compare(name: str, unit: str, published: float, predicted: Interval) -> dic
 
 
 def _predict_naively(row: dict[str, Any], others: pd.DataFrame) -> dict[str, Any]:
-    """Take the time of the nearest other submission (same family first, then units and batch), and the mean of all."""
+    """Predict with the nearest other submission (same family first, then units and batch), and with the mean of all."""
     if others.empty:
         return {"nearest": "", "nearest_error_ratio": math.nan, "mean_error_ratio": math.nan}
     own = others[others["family"] == row["family"]]

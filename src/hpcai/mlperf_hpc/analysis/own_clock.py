@@ -1,7 +1,7 @@
-"""Whether the times of an own run's log are those that its record measured.
+"""Check the times of an own run's log against those of its record.
 
-Durations of a log are differences of time stamps, which a wall clock that is stepped during the run moves; those of a
-record are differences of a monotonic clock. Where they differ, no time of the log counts.
+Log durations are differences of time stamps, which a step of the wall clock during the run distorts. Record durations
+are differences of a monotonic clock. If they differ, no time of the log counts.
 """
 
 import math
@@ -22,14 +22,14 @@ CLOCKS_DIFFERED = Message(
 )
 
 ALLOWED_S, ALLOWED_RATIO = 0.5, 0.01
-"""So far a logged duration may be from the measured one: what passes between a line of the log and the clock."""
+"""Tolerance between a logged and a measured duration: the time between a log line and the clock reading."""
 CLOCKS_DIFFER = "clocks_differ"
-"""Kind of the repair."""
+"""Kind of the normalised entry."""
 _RULE = "monotonic clock of the record"
 
 
 class _Part(NamedTuple):
-    """A part of a run as its log and its record time it [s]; ``slack_s`` is time of the run beside all such parts."""
+    """A part of a run as timed by log and record [s]; ``slack_s`` is the run's time outside all such parts."""
 
     name: str
     logged_s: float
@@ -38,7 +38,7 @@ class _Part(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether the log cannot be right; also if it has no time at all."""
+        """Whether the log must be wrong; true also if it has no time at all."""
         allowed_s = ALLOWED_S + ALLOWED_RATIO * self.measured_s + self.slack_s
         return not abs(self.logged_s - self.measured_s) <= allowed_s
 
@@ -50,11 +50,11 @@ class _Part(NamedTuple):
 
 
 def timed_by_record(run: LoggedRun, record: RunRecord) -> LoggedRun:
-    """Return a run of a log; without its times if one of them is not that of its record.
+    """Return the run of a log, without its times if any of them contradicts the record.
 
-    Compared are the whole run, initialisation, staging, each epoch, each evaluation and what is left, that is all that
-    tables of rounds compute times from. A part may differ by `ALLOWED_S` and `ALLOWED_RATIO`, and by what the run spent
-    beside its parts: a line of the log that a file system holds up is such time.
+    Compared are the whole run, initialisation, staging, each epoch, each evaluation and the remainder: all times that
+    the tables of rounds use. A part may differ by `ALLOWED_S` and `ALLOWED_RATIO`, plus the time that the run spent
+    outside its parts, such as a log line held up by the file system.
     """
     differing = [part for part in _parts(run, record) if part.differs]
     if not differing:
@@ -64,10 +64,10 @@ def timed_by_record(run: LoggedRun, record: RunRecord) -> LoggedRun:
 
 
 def timed_by_group(runs: Sequence[LoggedRun], group: WeakGroup) -> tuple[LoggedRun, ...]:
-    """Return the instances of a weak-scaling group; without their times if those together are not the group's.
+    """Return the instances of a weak-scaling group, without their times if their span contradicts the group's.
 
-    Each process stamps its log by the wall clock at its own start: a clock that is stepped between two starts shifts
-    one log against the other. Groups on several nodes have no common monotonic clock, and are not compared.
+    Each process stamps its log by the wall clock at its own start, so a clock step between two starts shifts one log
+    against the other. Groups on several nodes have no common monotonic clock and are not compared.
     """
     counted = {instance.number for instance in group.counted_results()}
     spans = [run.run for run in runs if run.number in counted and run.run is not None]
@@ -79,7 +79,7 @@ def timed_by_group(runs: Sequence[LoggedRun], group: WeakGroup) -> tuple[LoggedR
 
 
 def judge_clock(verdict: LogVerdict, run: LoggedRun) -> LogVerdict:
-    """Return the verdict of a log; it does not comply if its times are not those of its run."""
+    """Return the verdict of a log; it does not comply if its times contradict the run's."""
     if not run.untimed:
         return verdict
     finding = Finding(run.source, None, "time_ms", _RULE, run.untimed)
@@ -92,7 +92,7 @@ def _parts(run: LoggedRun, record: RunRecord) -> Iterator[_Part]:
         beside_s = _beside_s(record, training)
         if record.outcome in FINISHED or run.run is not None:
             yield _Part("run_start to run_stop", _duration_s(run.run), training.run_s)
-            # Parts that a step shifted against each other cover less; what one of them holds besides, others cannot.
+            # Parts that a clock step shifted against each other cover less; the checks of single parts cannot see that.
             covered_s = max(quantities_of(run).extra_s, beside_s)
             yield _Part("time beside epochs, evaluations and staging", covered_s, beside_s)
         if run.init_s is not None:
@@ -115,13 +115,13 @@ def _duration_s(span: Span | None) -> float:
 
 
 def _beside_s(record: RunRecord, training: TrainingReport) -> float:
-    """Return how long a run did none of its parts between run_start and run_stop [s]."""
+    """Return the time between run_start and run_stop outside all parts of the run [s]."""
     staging_s = training.staging.staging_s if training.staging.on_clock else 0.0
     return max(training.run_s - staging_s - (record.train_s or 0.0) - (record.evaluation_s or 0.0), 0.0)
 
 
 def _around_s(record: RunRecord, training: TrainingReport) -> float:
-    """Return how long a run that stages before run_start did none of its parts outside run_start to run_stop [s]."""
+    """Return the time outside run_start to run_stop and outside all parts, for a run that stages first [s]."""
     known_s = (record.launch_s or 0.0) + training.import_s + training.init_s + training.staging.staging_s
     return max(record.wall_s - known_s - training.run_s, 0.0)
 

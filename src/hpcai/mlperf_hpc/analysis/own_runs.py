@@ -1,4 +1,4 @@
-"""Runs of our own studies as a round, read from their MLPerf logs as published ones are."""
+"""Present runs of our own studies as a round, read from their MLPerf logs like published ones."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -26,14 +26,14 @@ LOG = "raw/mllog.txt"
 
 
 class OwnRun(NamedTuple):
-    """A run record and its log; None where the run broke down before it wrote one."""
+    """A run record and its log; the log is None if the run failed before writing one."""
 
     record: RunRecord
     log: Mllog | None
 
     @property
     def folder(self) -> str:
-        """Folder of its point, relative to the results folder; instances of weak scaling have one of their own."""
+        """Folder of the run's configuration, relative to the results folder; weak-scaling instances have their own."""
         plan = self.record.plan
         above = "weak" if plan.kind == "weak" else "runs"
         return f"{above}/{plan.point.benchmark}/{plan.point.variant}/{plan.point.scale}"
@@ -52,12 +52,12 @@ class OwnGroup(NamedTuple):
 
 
 def read_own_runs(records: Iterable[Path]) -> list[OwnRun]:
-    """Read run records and the logs beside them; runs of other suites are left out.
+    """Read run records and their logs; runs of other suites are skipped.
 
     Parameters
     ----------
     records
-        Files ``record.json``, each beside its folder ``raw``.
+        Files ``record.json``, each next to its folder ``raw``.
 
     Raises
     ------
@@ -73,12 +73,12 @@ def read_own_runs(records: Iterable[Path]) -> list[OwnRun]:
 
 
 def read_own_log(record: RunRecord, log: Path) -> Mllog | None:
-    """Read the log of a run, checked against its record; None if it broke down before it logged anything.
+    """Read a run's log, checked against its record; None if the run failed before logging anything.
 
     Raises
     ------
     ParseError
-        If the log was changed or lost since, or is that of a run that got to its end and is damaged.
+        If the log was changed or lost since, or is damaged although the run finished.
     """
     check_raw_file(record, log)
     if record.outcome not in FINISHED and not (log.exists() and TOKEN.encode() in log.read_bytes()):
@@ -87,7 +87,7 @@ def read_own_log(record: RunRecord, log: Path) -> Mllog | None:
 
 
 def read_own_groups(paths: Iterable[Path]) -> list[OwnGroup]:
-    """Read weak-scaling groups with the records and logs of their instances; those of other suites are left out.
+    """Read weak-scaling groups with the records and logs of their instances; groups of other suites are skipped.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ def read_own_groups(paths: Iterable[Path]) -> list[OwnGroup]:
 def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> CheckedRound:
     """Return the runs of a study as a round with verdicts.
 
-    A submission is a benchmark file at one scale in one variant; its system carries the machine's name with these,
-    because two of them are never the same result. Where the target is not the official one it goes with each run, so
-    that runs on small data are told from official ones. A log whose times are not those of its record does not comply,
+    A submission is a benchmark file at one scale in one variant. Its system name joins the machine with these, because
+    two of them are never the same result. A target other than the official one is attached to each run, which
+    separates runs on small data from official ones. If a log's times contradict its record, the log does not comply
     and none of its times counts. Method: measured.
 
     Parameters
@@ -121,7 +121,7 @@ def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> Checke
     points
         Timed runs of one study and one rule set.
     weak
-        Weak-scaling groups of the same study: the instances that do not count are pruned ones.
+        Weak-scaling groups of the same study; instances that do not count appear as pruned.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def _only(names: Sequence[str], what: str) -> str:
 
 
 def _submit(study: str, group: Sequence[OwnRun]) -> Submission:
-    """One benchmark file at one scale in one variant."""
+    """Build the submission of one benchmark file at one scale in one variant."""
     first = group[0].record
     point = first.plan.point
     name = f"{first.plan.machine.name}_{point.benchmark}_{point.variant}_{point.scale}"
@@ -185,7 +185,7 @@ def _submit(study: str, group: Sequence[OwnRun]) -> Submission:
 
 
 def _submit_group(study: str, own: OwnGroup) -> Submission:
-    """One weak-scaling group; its system is what all its instances had together."""
+    """Build the submission of one weak-scaling group; its system is the total of all instances."""
     alone = _submit(study, own.runs)
     logged = timed_by_group(alone.runs, own.group)
     point, whole = own.runs[0].record.plan.point, own.group.whole_extent
@@ -221,7 +221,7 @@ def _logged(record: RunRecord, log: Mllog, source: str) -> LoggedRun:
 
 
 def _system(name: str, record: RunRecord) -> System:
-    """Return the machine of a run: nodes and devices of the plan, names from what was observed."""
+    """Return the machine of a run: nodes and devices from the plan, names as observed."""
     plan, facts = record.plan, record.provenance.machine_facts
     accelerated = plan.machine.device.kind == "gpu"
     return System(

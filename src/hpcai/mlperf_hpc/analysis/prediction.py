@@ -1,4 +1,4 @@
-"""Time to solution at configurations nobody ran: epochs(batch) x epoch time(units), joined as the paper proposes."""
+"""Time to solution of configurations without a run: epochs(batch) x epoch time(units), joined as the paper proposes."""
 
 import math
 from dataclasses import dataclass
@@ -31,14 +31,14 @@ HYBRID = Message(
 )
 
 FURTHEST_RATIO = 4.0
-"""Farther than this factor outside the batches or units of the points nothing is predicted."""
+"""Largest factor outside the published batches or units that is still predicted."""
 FEWEST_POINTS = 2
-"""Submissions that a prediction needs: from one alone there is no scatter to learn."""
+"""Fewest submissions for a prediction: a single one gives no estimate of the scatter."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Median and bounds of the interval that holds with probability :data:`curve_model.LEVEL_RATIO`."""
+    """Median and bounds of an interval with probability :data:`curve_model.LEVEL_RATIO`."""
 
     low: float
     middle: float
@@ -50,7 +50,7 @@ NOT_KNOWN = Interval(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True)
 class Configuration:
-    """What to predict: an organisation's machine of a family, with so many units and such a global batch."""
+    """A configuration to predict: an organisation's machine of a family, with a number of units and a global batch."""
 
     organisation: str
     family: str
@@ -60,19 +60,19 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A mean over the kept runs of a submission, as it would be published.
+    """Prediction of the mean over a submission's kept runs, as it would be published.
 
     Attributes
     ----------
     run_s, compute_s, staging_s, extra_s
         Time to solution and its parts [s]. The parts are medians and do not add up to the median of the whole.
-        Staging is that on the clock; NaN where no submission near logs it, and then it is part of the extra time.
+        Staging counts on the clock only; NaN where no similar submission logs it, and then part of the extra time.
     epochs, epoch_s
-        What the two curves say; epoch time in seconds.
+        Values of the two curves; epoch time in seconds.
     extrapolated
-        Whether and how the configuration lies outside the points, in words; blank within.
+        How the configuration lies outside the published points, in words; blank inside them.
     basis
-        What the prediction stands on, in words.
+        Basis of the prediction, in words.
     reason
         Why there is no prediction; blank if there is one.
     """
@@ -90,9 +90,9 @@ class Prediction:
 
 
 class EpochTimeLaw(Protocol):
-    """What tells the epoch time: the curve of an edition, or a forecast for a later round.
+    """Model of the epoch time: the curve of an edition, or a forecast for a later round.
 
-    ``unseen`` says what the level of a family without a submission is.
+    ``unseen`` describes the level of a family without a submission.
     """
 
     unseen: ClassVar[str]
@@ -112,14 +112,14 @@ class JoinedCurves:
     staging: StagingCurve | None
 
     def predict(self, wanted: Configuration) -> Prediction:
-        """Predict one configuration, or say why not.
+        """Predict one configuration, or give the reason for refusing.
 
         Notes
         -----
-        Time to solution = staging on the clock + epochs x epoch time + extra (the paper's eq. 1). Epochs and epoch
-        time are taken as independent. Whether the machine stages, and its extra time over its compute time, are those
-        of a submission drawn from the smallest group with submissions: the machine, its family, or all. Where that
-        one does not log its staging, nothing is added for it, because its extra time holds it.
+        Time to solution = staging on the clock + epochs x epoch time + extra (the paper's eq. 1). Epochs and epoch time
+        are taken as independent. Whether the machine stages, and its ratio of extra to compute time, come from a
+        submission drawn from the smallest group that has any: the machine, its family, or all. If that submission does
+        not log its staging, nothing is added for staging, because its extra time includes it.
         """
         reason = why_refused(self.points.usable, wanted)
         if reason:
@@ -148,7 +148,7 @@ class JoinedCurves:
         )
 
     def _draw_staging(self, drawn: pd.DataFrame, units: int, machine: str) -> Floats:
-        """Return a staging time for each drawn submission that stages, 0 for others, and NaN where it is not known."""
+        """Return a staging time for each drawn submission that stages, 0 for others, and NaN where it is unknown."""
         known: Floats = drawn["staging_in_run_s"].to_numpy(dtype=float)
         if self.staging is None:
             return known
@@ -165,15 +165,15 @@ def join_curves(points: PointSet) -> JoinedCurves:
 
 
 def refuse(wanted: Configuration, reason: str) -> Prediction:
-    """Return a prediction that says why there is none."""
+    """Return a refused prediction with its reason."""
     unknown = NOT_KNOWN
     return Prediction(wanted, unknown, unknown, unknown, unknown, unknown, unknown, "", "", reason)
 
 
 def why_refused(usable: pd.DataFrame, wanted: Configuration) -> str:
-    """Return why a configuration cannot be predicted from these submissions; blank if it can.
+    """Return why these submissions cannot predict a configuration; blank if they can.
 
-    Several units per sample (model parallelism) are predicted only where the family ran like that.
+    Several units per sample (model parallelism) are predicted only for families that ran this way.
     """
     if len(usable) < FEWEST_POINTS:
         return TOO_FEW_POINTS(points=len(usable), needed=FEWEST_POINTS)
@@ -205,7 +205,7 @@ def _known_interval(draws: Floats) -> Interval:
 
 
 def _say_staging(near: pd.DataFrame, group: str) -> str:
-    """Say what staging and extra time of a prediction stand on: the group's submissions, and what those log."""
+    """Describe the basis of staging and extra time: the group's submissions, and what they log."""
     logged = near[near["staging_in_run_s"].notna()]
     if logged.empty:
         return NOT_LOGGED(group=group)
@@ -219,7 +219,7 @@ def _say_staging(near: pd.DataFrame, group: str) -> str:
 
 
 def _nearest_group(points: PointSet, wanted: Configuration) -> tuple[pd.DataFrame, str]:
-    """Return the submissions of the machine, or else of the family, or else all, with the group's name."""
+    """Return the submissions of the machine, else of the family, else all, with the group's name."""
     usable = points.usable
     choices = (
         ("machine", points.machine_of(wanted.organisation, wanted.family), f"{wanted.organisation} {wanted.family}"),

@@ -1,4 +1,4 @@
-"""What predictions stand on: strong-scaling submissions of one edition of a benchmark, each once."""
+"""Input of predictions: strong-scaling submissions of one edition of a benchmark, each once."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import pandas as pd
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS, SAME_SAMPLES_RATIO, name_editions
 
 STAGED_S = 1.0
-"""Some logs have staging keys around nothing, up to 0.85 s on a mean (mlperf_logs.md 4): they stage nothing."""
+"""Some logs have empty staging intervals, up to 0.85 s on a mean (mlperf_logs.md 4); these count as no staging."""
 _NEEDED = ("run_s", "epochs", "epoch_s", "units", "global_batch_samples", "kept")
 
 
@@ -21,15 +21,15 @@ class PointSet:
     Attributes
     ----------
     benchmark, edition
-        The edition says how many samples it trains on, such as "262144 samples".
+        The edition names its number of training samples, such as "262144 samples".
     submissions
-        The table of results, with ``family``, ``machine``, ``edition``, ``unusable`` (what is missing for a fit, or
+        The table of results plus ``family``, ``machine``, ``edition``, ``unusable`` (what a fit lacks, or
         blank), ``republished`` (other origins of the same runs) and the parts of the time that
-        :func:`with_staging_in_run` returns added.
+        :func:`with_staging_in_run` adds.
     references
         Reference convergence points that belong to the edition (:mod:`hpcai.mlperf_hpc.analysis.reference_epochs`).
     joined
-        Whether organisations that share a member have one machine of a family.
+        Whether organisations that share a member share their machine of a family.
     """
 
     benchmark: str
@@ -50,7 +50,7 @@ class PointSet:
         return pd.concat([column for column in columns if len(column)])
 
     def machine_of(self, organisation: str, family: str) -> str:
-        """Return the machine that an organisation has of a family; where joined, under any spelling."""
+        """Return an organisation's machine of a family; where joined, in any spelling."""
         if not self.joined:
             return name_machine(organisation, family)
         own = self.submissions[self.submissions["family"] == family]
@@ -61,7 +61,7 @@ class PointSet:
     def without(self, position: int) -> "PointSet":
         """Return the set without one submission and without references.
 
-        Reference runs are left out as well, because submitters contributed them: they may be the submission's own.
+        Reference runs are removed as well: submitters contributed them, so they may be the submission's own.
         """
         return PointSet(
             self.benchmark,
@@ -86,8 +86,8 @@ def point_sets(
     references
         Table of :func:`hpcai.mlperf_hpc.analysis.reference_epochs.read_reference_epochs`, or its columns alone.
     joined
-        Whether "LBNL" and "HPE+LBNL" have one machine of a family. That ties a machine's submissions of several rounds
-        together, which helps only a model that knows the software's age: without it intervals get too narrow.
+        Whether "LBNL" and "HPE+LBNL" share their machine of a family. Joining ties a machine's submissions of several
+        rounds together. That only helps a model with software ageing; without one, intervals get too narrow.
     """
     rows = _with_families(results[results["scaling"] == "strong"], systems)
     if joined:
@@ -107,14 +107,14 @@ def point_sets(
 
 
 def with_staging_in_run(results: pd.DataFrame) -> pd.DataFrame:
-    """Return ``mlperf_results`` with what its staging adds to the time to solution, and what is left of that [s].
+    """Return ``mlperf_results`` with staging's part of the time to solution, and the rest of that time [s].
 
     Returns
     -------
     pandas.DataFrame
-        With ``staging_in_run_s``: staging on the clock and beside no epoch, 0 below :data:`STAGED_S`, NaN if staging
-        is not logged. ``rest_s`` is the time to solution without it and without the epochs; it is never negative, and
-        holds the staging where that is not logged, and evaluations outside the epochs.
+        With ``staging_in_run_s``: staging on the clock outside epochs, 0 below :data:`STAGED_S`, NaN if staging is
+        not logged. ``rest_s`` is the time to solution without staging and epochs. It is never negative, and includes
+        unlogged staging and evaluations outside the epochs.
     """
     run_s = results["run_s"].astype(float)
     beside_epochs_s = (run_s - results["compute_s"].astype(float)).clip(lower=0.0)
@@ -124,7 +124,7 @@ def with_staging_in_run(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def name_machine(organisation: str, family: str) -> str:
-    """Return the name of an organisation's machines of a family, however it spells itself ("TACC", "tacc")."""
+    """Return the name of an organisation's machine of a family, in any spelling ("TACC", "tacc")."""
     return f"{organisation.casefold()} {family}"
 
 
@@ -138,9 +138,9 @@ def _with_families(results: pd.DataFrame, systems: pd.DataFrame) -> pd.DataFrame
 
 
 def _join_spellings(organisations: "pd.Series[str]", families: "pd.Series[str]") -> list[str]:
-    """Return the machine of each submission: "LBNL" and "HPE+LBNL" submitted the same one of a family.
+    """Return the machine of each submission: "LBNL" and "HPE+LBNL" submitted the same machine of a family.
 
-    Organisations that share a member, also through a third one, have one machine of a family, named by all of them.
+    Organisations that share a member, even through a third one, share their machine of a family, named after all.
     """
     joined: list[tuple[str, frozenset[str]]] = []
     for family, organisation in dict.fromkeys(zip(families, organisations, strict=True)):
@@ -155,12 +155,12 @@ def _join_spellings(organisations: "pd.Series[str]", families: "pd.Series[str]")
 
 
 def _members(organisation: str) -> frozenset[str]:
-    """Return the organisations of a joint submission, however they are spelled: "Fujitsu+RIKEN"."""
+    """Return the members of a joint submission, in any spelling: "Fujitsu+RIKEN"."""
     return frozenset(part.strip().casefold() for part in organisation.split("+"))
 
 
 def _why_unusable(row: Mapping[Any, Any]) -> str:
-    """Return what keeps a result out of the fits; blank if nothing does."""
+    """Return what excludes a result from the fits; blank if nothing does."""
     missing = [name for name in _NEEDED if not _is_positive(row[name])]
     return f"without {', '.join(missing)}" if missing else ""
 
@@ -170,7 +170,7 @@ def _is_positive(value: object) -> bool:
 
 
 def _each_once(rows: pd.DataFrame) -> pd.DataFrame:
-    """Drop what a later round published again: same system, same time to the millisecond, same epochs."""
+    """Drop republished results: same system, same time to the millisecond, same epochs."""
     key = ["benchmark", "system", "run_s", "epochs", "global_batch_samples", "train_samples"]
     counted = rows["unusable"] == ""
     rounded = rows[key].assign(run_s=rows["run_s"].astype(float).round(3), epochs=rows["epochs"].astype(float).round(6))
@@ -185,7 +185,7 @@ def _each_once(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _fitting(references: pd.DataFrame, members: pd.DataFrame, edition: str) -> pd.DataFrame:
-    """Return the references of as many samples; those of DeepCAM evaluate after every epoch."""
+    """Return the references with the same number of samples; DeepCAM's references evaluate after every epoch."""
     samples = float(members["train_samples"].astype(float).max())
     ratio = references["train_samples"].astype(float) / samples
     near = (ratio < SAME_SAMPLES_RATIO) & (ratio > 1 / SAME_SAMPLES_RATIO)

@@ -1,4 +1,4 @@
-"""The tables of prediction: points of the joined curves, predicted configurations, and their leave-one-out errors."""
+"""Tables of predictions: points of the joined curves, predicted configurations, and leave-one-out errors."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,29 +14,29 @@ from hpcai.mlperf_hpc.analysis.prediction import FEWEST_POINTS, Configuration, J
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
 
 CURVE_COLUMNS = columns_of("mlperf_curves")
-"""Table ``mlperf_curves``: points of the fitted curves, for a submission of an organisation that has none yet.
+"""Table ``mlperf_curves``: points of the fitted curves, for an organisation without a submission.
 
 ``kind`` is "epochs" (over the global batch, of all families), "epoch_time" (over units, per family, at one sample per
-unit) or "reference" (no curve: a reference convergence point that the curve of epochs also stands on).
-``extrapolated`` says whether the point lies outside the published ones. Bounds hold with ``level_ratio``.
+unit) or "reference" (not a curve: a reference convergence point used by the curve of epochs).
+``extrapolated`` marks points outside the published ones. Bounds hold with ``level_ratio``.
 """
 PREDICTION_COLUMNS = columns_of("mlperf_predictions")
-"""Table ``mlperf_predictions``: medians and bounds for each machine at powers of two of its units.
+"""Table ``mlperf_predictions``: medians and bounds per machine at powers of two of its units.
 
-``ran`` says whether one of its submissions had this configuration. Without a prediction ``reason`` says why.
-``staging_s`` is that on the clock; it is NaN where the machine's submissions do not log it, and then part of
-``extra_s``: ``basis`` says so.
+``ran`` marks configurations of existing submissions. Without a prediction, ``reason`` gives the cause.
+``staging_s`` counts staging on the clock. It is NaN where the machine's submissions do not log staging, which is
+then part of ``extra_s`` and noted in ``basis``.
 """
 CURVE_POINTS = 25
 """Points of one curve, evenly spaced on a logarithmic axis."""
 BEYOND_RATIO = 2.0
-"""Curves and tables of predictions reach this far beyond the published points."""
+"""Factor by which curves and tables of predictions extend beyond the published points."""
 
 
 def prediction_tables(
     results: pd.DataFrame, systems: pd.DataFrame, references: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
-    """Return all tables of prediction by name; the parameters are those of :func:`prediction_points.point_sets`."""
+    """Return all tables of predictions by name; parameters as in :func:`prediction_points.point_sets`."""
     sets = list(point_sets(results, systems, references))
     errors = leave_one_out(sets)
     return {
@@ -85,9 +85,9 @@ def prediction_row(points: PointSet, prediction: Prediction) -> dict[str, Any]:
 
 
 def samples_per_unit(points: PointSet, organisation: str, family: str) -> float:
-    """Return the median samples of a global batch per unit of a machine; below one where units share samples.
+    """Return a machine's median samples of a global batch per unit; below 1 where units share samples.
 
-    A machine without a submission has those of its family, and a family without one those of all.
+    Falls back to the machine's family, then to all submissions.
     """
     usable = points.usable
     choices = (_own(points, organisation, family), usable[usable["family"] == family], usable)
@@ -108,7 +108,7 @@ def powers_of_two(points: PointSet, organisation: str, family: str) -> list[Conf
 
 
 def configure(points: PointSet, organisation: str, family: str, units: int) -> Configuration:
-    """Return a configuration with the samples per unit that are usual there (:func:`samples_per_unit`)."""
+    """Return a configuration with the usual samples per unit (:func:`samples_per_unit`)."""
     return Configuration(
         organisation, family, units, max(round(units * samples_per_unit(points, organisation, family)), 1)
     )

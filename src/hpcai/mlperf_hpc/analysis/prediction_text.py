@@ -1,4 +1,4 @@
-"""``hpcai mlperf predict``: the time to solution of a configuration nobody ran, and how far predictions are off."""
+"""``hpcai mlperf predict``: time to solution of a configuration without a run, and the error of such predictions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,20 +23,20 @@ PARTS = (
     ("staging in run", "staging", "_s"),
     ("extra", "extra", "_s"),
 )
-"""Words, name and unit of what is printed, the whole first."""
+"""Label, name and unit of the printed values, the total first."""
 Row = Mapping[Any, Any]
 
 
 @dataclass(frozen=True)
 class Question:
-    """Which time to solution is asked for.
+    """Configuration whose time to solution is requested.
 
     Attributes
     ----------
     sources
         Rounds, as :func:`hpcai.mlperf_hpc.rounds.reading.read_round` takes them.
     benchmark
-        One of the rounds.
+        A benchmark of the rounds.
     system
         A submission, ``ORG/SYSTEM``, on the machine.
     units
@@ -53,7 +53,7 @@ class Question:
 
 
 def print_predictions(question: Question) -> dict[str, Any]:
-    """Print the predictions and how far such ones are off; return both as plain values.
+    """Print the predictions and their error; return both as plain values.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _find_points(sources: Sequence[Path], benchmark: str, system: str) -> "Point
 
 
 def read_unchecked(sources: Sequence[Path]) -> "list[CheckedRound]":
-    """Read rounds without verdicts on their logs: no prediction uses any, and they take most of the time."""
+    """Read rounds without checking their logs: predictions do not use verdicts, and checking takes most of the time."""
     from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
     from hpcai.mlperf_hpc.compliance.choose import Choice
     from hpcai.mlperf_hpc.rounds.reading import read_round
@@ -130,7 +130,7 @@ def read_unchecked(sources: Sequence[Path]) -> "list[CheckedRound]":
 
 
 def _say_none_usable(submissions: "pd.DataFrame") -> str:
-    """Say why no submission of a benchmark can be predicted from."""
+    """Explain why no submission of a benchmark can be used for predictions."""
     pairs = zip(submissions["submission"].astype(str), submissions["unusable"].astype(str), strict=True)
     return (
         f"no submission of {submissions['benchmark'].iloc[0]} has all that a prediction needs, expected runs with "
@@ -153,7 +153,7 @@ def _configurations(points: "PointSet", question: Question) -> list[Any]:
 
 
 def say_predictions(rows: Sequence[Row], *, one: bool, when: str = "") -> list[str]:
-    """Say one prediction with its parts, or several as a table; ``when`` follows the machine's name."""
+    """Format one prediction with its parts, or several as a table; ``when`` follows the machine's name."""
     first = rows[0]
     title = f"{first['benchmark']} ({first['edition']}) on {first['org']} {first['family']}{when}".replace(
         "on  ", "on "
@@ -205,7 +205,7 @@ def _say_errors(row: Row, references: int) -> str:
 
 
 def plain_values(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return numbers of numpy as Python's, and what is not there as null."""
+    """Return numbers of numpy as Python's, and missing values as null."""
     if isinstance(value, Mapping):
         return {str(name): plain_values(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

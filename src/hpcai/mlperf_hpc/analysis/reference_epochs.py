@@ -1,4 +1,4 @@
-"""Reference convergence points: epochs that the reference needs, from the package ``mlperf_logging``."""
+"""Reference convergence points: epochs of the reference implementation, from the package ``mlperf_logging``."""
 
 import json
 from importlib import resources
@@ -11,9 +11,9 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
 
 RULE_SET = "3.0.0"
-"""Version of the points: of 2.0.0 the same files; 1.0.0 had older recipes, which these replaced."""
+"""Version of the points. 2.0.0 has the same files; 1.0.0 has older recipes, which these replaced."""
 REFERENCE_COLUMNS = columns_of("reference_epochs")
-"""One row per point: ``org`` names the recipe's owner ("reference"), ``kept`` its runs."""
+"""One row per point: ``org`` names the recipe's owner ("reference"), ``kept`` is the number of runs."""
 
 
 def read_reference_epochs(rule_set: str = RULE_SET) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Runs that a later round published again: known by their starts and durations."""
+"""Find runs that a later round published again, by their starts and durations."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from hpcai.mlperf_hpc.analysis.result_quantities import join_reasons
 
 
 def find_repeats(groups: Sequence[pd.DataFrame]) -> list[str]:
-    """Return of each result the earlier one that has the same runs; blank if none has.
+    """Return, per result, the earlier result with the same runs; blank if there is none.
 
     Parameters
     ----------
     groups
-        Rows of ``mlperf_runs``: all runs of a result, results in the order in which they were published.
+        Rows of ``mlperf_runs``: all runs of each result, results in order of publication.
     """
     seen: dict[tuple[Any, ...], str] = {}
     said = []
@@ -30,18 +30,18 @@ def find_repeats(groups: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def say_repeat(same_runs_as: str) -> str:
-    """Return the remark on a result that was published before; blank for one that was not."""
+    """Return the remark on a result that was published before; blank for a new one."""
     return f"{REPEATED} {same_runs_as}" if same_runs_as else ""
 
 
 def digest_runs(runs: pd.DataFrame) -> str:
-    """Return the SHA-256 of the starts and durations of runs that came to an end; blank without one."""
+    """Return the SHA-256 of the starts and durations of finished runs; blank without one."""
     key = _identify(runs)
     return hashlib.sha256(repr(key).encode()).hexdigest() if key else ""
 
 
 def mark_repeats(weak: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of weak scaling with the results that an earlier round published already, and that remark.
+    """Mark the weak-scaling results that an earlier round already published, and add the remark.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the kept runs of one submission say: means, deviations, shares, throughputs, budget and official score."""
+"""Summarise the kept runs of one submission: means, deviations, shares, throughputs, time budget and official score."""
 
 import math
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ OTHER_SAMPLES = Message("result_quantities.other_samples", "evaluated on {found}
 
 SECONDS_PER_HOUR = 3600.0
 MEANS_APART_RATIO = 1.05
-"""From here on a reader is told how far the arithmetic mean of throughputs is from the harmonic one."""
+"""From this ratio on, the reason mentions how far the arithmetic mean of throughputs is from the harmonic one."""
 _IDENTITY = ("origin", "method", "submission", "org", "system", "benchmark", "scaling", "division", "rule_set", "unit")
 _SETTINGS = (
     "nodes",
@@ -48,8 +48,8 @@ def summarise_runs(runs: pd.DataFrame) -> dict[str, Any]:
     Returns
     -------
     dict
-        Means and sample standard deviations (divisor: kept runs - 1) over the runs that are kept by status; NaN if a
-        kept run lacks the quantity. Definitions: mlperf_logs.md 6.
+        Means and sample standard deviations (divisor: kept runs - 1) over the runs kept by status; NaN if a kept run
+        lacks the quantity. Definitions: mlperf_logs.md 6.
     """
     kept = runs[runs["kept_by_status"]]
     reasons = split_reasons((kept if len(kept) else runs)["reason"])
@@ -87,7 +87,7 @@ def deviation(values: "pd.Series[float]") -> float:
 
 
 def join_reasons(reasons: Iterable[str]) -> str:
-    """Return different reasons as one cell."""
+    """Join different reasons into one cell."""
     return REASON_MARK.join(dict.fromkeys(reason for reason in reasons if reason))
 
 
@@ -107,7 +107,7 @@ def _identify(runs: pd.DataFrame, reasons: list[str]) -> dict[str, Any]:
 
 
 def _common(runs: pd.DataFrame, name: str, reasons: list[str]) -> float:
-    """Return what all runs have in common; NaN with a reason if they differ."""
+    """Return the value shared by all runs; NaN with a reason if they differ."""
     values = runs[name].dropna().unique()
     if len(values) > 1:
         reasons.append(f"{name} differs between the runs: {', '.join(f'{value:g}' for value in sorted(values))}")
@@ -140,9 +140,9 @@ def _by_target(kept: pd.DataFrame) -> dict[str, float]:
 
 
 def _shares(kept: pd.DataFrame) -> dict[str, float]:
-    """Staging ratio R = T_staging / T_epoch (Table V), R / (R + epochs) (equation 2), and ratios of means (Fig. 1).
+    """Return staging ratio R = T_staging / T_epoch (Table V), R / (R + epochs) (eq. 2), and ratios of means (Fig. 1).
 
-    Only staging on the clock and evaluation beside no training have a share of the time to solution.
+    Only staging on the clock and evaluation without concurrent training have a share of the time to solution.
     """
     run_s = mean(kept["run_s"])
     ratio = divide(mean(kept["staging_s"]), mean(kept["epoch_s"]))
@@ -174,7 +174,7 @@ def _rates(kept: pd.DataFrame, units: float) -> dict[str, float]:
 
 
 def _say_means(kept: pd.DataFrame) -> list[str]:
-    """Say where the two means of throughputs, that of the result and that per unit, lie far apart."""
+    """Report where the two means of throughputs, per result and per unit, differ widely."""
     said: list[str] = []
     for name in ("train", "evaluation"):
         rates = kept[f"{name}_rate_samples_per_s"]
@@ -185,7 +185,7 @@ def _say_means(kept: pd.DataFrame) -> list[str]:
 
 
 def _score(runs: pd.DataFrame) -> tuple[float, list[str]]:
-    """Time to train as the rules say: runs that comply and reach the target, olympic mean, times the scaling factor.
+    """Return the official time to train: olympic mean of complying runs at the target, times the scaling factor.
 
     (MLPerf HPC rules 3.0, 8 Benchmark Results; the package's result_summarizer.)
     """
@@ -200,7 +200,7 @@ def _score(runs: pd.DataFrame) -> tuple[float, list[str]]:
 
 
 def counts_officially(runs: pd.DataFrame) -> "pd.Series[bool]":
-    """Tell which runs comply and reach the target."""
+    """Return which runs comply and reach the target."""
     return runs["complies"].eq(other=True) & runs["good_by_target"]
 
 

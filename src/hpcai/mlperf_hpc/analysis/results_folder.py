@@ -1,4 +1,4 @@
-"""Imported rounds as a results folder like that of an own study: its tables, and what it says about itself."""
+"""Write imported rounds as a results folder like that of an own study: its tables and its description."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -44,9 +44,9 @@ def import_tables(rounds: Sequence[CheckedRound]) -> Tables:
     -------
     dict
         By name. ``runs``, ``epochs``, ``run_scores`` and ``scores`` have the columns of own studies and hold the runs
-        of strong scaling, each submission of each round being a variant; runs whose scale is not known stand in
-        ``mlperf_runs`` alone. ``mlperf_runs``, ``mlperf_results``, ``mlperf_weak``, ``mlperf_energy``,
-        ``mlperf_systems``, ``mlperf_verdicts`` and ``mlperf_repairs`` hold what the analysis of rounds is made of.
+        of strong scaling; each submission of each round is a variant. Runs of unknown scale appear in ``mlperf_runs``
+        only. ``mlperf_runs``, ``mlperf_results``, ``mlperf_weak``, ``mlperf_energy``, ``mlperf_systems``,
+        ``mlperf_verdicts`` and ``mlperf_repairs`` are the input for the analysis of rounds.
     """
     repairs: list[Repair] = []
     energies = read_energies([checked.round for checked in rounds], repairs)
@@ -77,7 +77,8 @@ def import_tables(rounds: Sequence[CheckedRound]) -> Tables:
 def _name_variants(table: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
     """Return a table with the variant and the edition of each submission.
 
-    The variant is its name, after that of the round where there are several; `by_steps` is the same for all its runs.
+    The variant is the submission's name, prefixed by the round if there are several; `by_steps` is equal for all its
+    runs.
     """
     several = len(set(table["origin"])) > 1
     key = ["origin", "submission", "benchmark"]
@@ -88,7 +89,7 @@ def _name_variants(table: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
 
 
 def has_rules(checked: CheckedRound) -> bool:
-    """Return whether a round was judged by rules that were made for it: the package has none for v0.7."""
+    """Return whether the package has rules made for a round; it has none for v0.7."""
     return not checked.choice.reason.endswith(NO_RULES)
 
 
@@ -117,10 +118,10 @@ def _study_tables(rounds: Sequence[CheckedRound], logged: pd.DataFrame) -> tuple
 
 
 def import_facts(rounds: Sequence[CheckedRound]) -> dict[str, Any]:
-    """Return what an imported folder says about itself, as ``study.json`` of an own study does.
+    """Return the description of an imported folder, as ``study.json`` of an own study holds it.
 
-    ``imported`` lists for each round its source with the SHA-256 of what was read, and the rule set with the reason
-    why it was chosen.
+    ``imported`` lists, per round, its source with the SHA-256 of the content, and the rule set with the reason for its
+    choice.
     """
     return {
         "name": ", ".join(checked.round.name for checked in rounds),
@@ -152,14 +153,14 @@ def digest_source(imported: Round) -> str:
 
 
 def write_import(rounds: Sequence[CheckedRound], folder: Path, write_tables: Writer) -> Tables:
-    """Write imported rounds as a results folder, which all commands and studies take like their own; return the tables.
+    """Write imported rounds as a results folder, usable like a study's own; return the tables.
 
     Parameters
     ----------
     rounds
         Rounds with the verdicts of their logs.
     folder
-        Gets ``tables/NAME.{csv,parquet}`` and ``study.json``; made if it is not there.
+        Receives ``tables/NAME.{csv,parquet}`` and ``study.json``; created if missing.
     write_tables
         Writes tables by name into a folder (:func:`hpcai.metrics.run_tables.write_tables`).
 
@@ -188,14 +189,14 @@ def read_rounds(sources: Sequence[Path], *, name: str | None = None, rule_set: s
     sources
         Repositories, parts of them, or archives.
     name
-        Name of the round, where there is one source; by default what the source says.
+        Name of the round, for a single source; defaults to the source's own name.
     rule_set
-        For all logs; by default the one that each source's own words ask for.
+        Rule set for all logs; defaults to the one that each source's own text indicates.
 
     Raises
     ------
     ConfigError
-        If a name is given for several sources, or two rounds have one name.
+        If a name is given for several sources, or two rounds share a name.
     ParseError
         If a source cannot be read.
     """

@@ -1,9 +1,9 @@
-"""Epoch time over rounds: one model of all benchmarks, machines and years, for rounds that nobody has seen.
+"""Epoch time over rounds: one model of all benchmarks, machines and years, to predict future rounds.
 
-The logarithm of the time of a sample is a sum of normal effects: of the benchmark and its edition, of the units and of
-sharing a sample between units, of the accelerator's published rates, of its family, of the machine, of the software's
-age, and of the scatter. Effects with a declared prior are integrated in closed form, standard deviations by draws that
-the points weigh, so that few points give a wide answer and not a wrong one.
+The logarithm of the time per sample is a sum of normal effects: benchmark and edition, units and sharing of a sample
+between units, published rates of the accelerator, its family, the machine, the age of the software, and scatter.
+Effects with a declared prior are integrated in closed form. Standard deviations are integrated by draws that the points
+weigh, so few points give a wide answer instead of a wrong one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from hpcai.mlperf_hpc.analysis.curve_model import SEED, STEPS, Floats, Mixture
 from hpcai.mlperf_hpc.analysis.throughput_curve import EXPONENT_CENTRE, EXPONENT_DEVIATION
 
 SETS = 512
-"""Draws of the standard deviations, a power of two."""
+"""Number of draws of the standard deviations, a power of two."""
 SCATTERS: Mapping[str, tuple[tuple[str, ...], float]] = {
     "family": (("family",), 0.3),
     "family of a benchmark": (("family", "benchmark"), 0.2),
@@ -32,25 +32,25 @@ SCATTERS: Mapping[str, tuple[tuple[str, ...], float]] = {
 }
 """Groups whose members share an effect, and the scale of the half-normal prior of its deviation [log units]."""
 LEAST_WEIGHT = 0.01
-"""Priors with less are left out, which costs less than the draws' own error."""
+"""Priors with a smaller weight are dropped; the error is below that of the draws."""
 TINY = 1e-300
 """Weight of a draw that the points exclude."""
 LEVEL_DEVIATION = 10.0
 EDITION_DEVIATION = 0.3
 BENCHMARK_EXPONENT_DEVIATION = 0.1
 SHARING_CENTRE, SHARING_DEVIATION = 0.5, 0.3
-"""Exponent of the gain from several units per sample: between none and all of them."""
+"""Prior of the exponent of the gain from several units per sample: between no gain and full gain."""
 RATE_SHARE = 1 / len(RATES)
-"""Prior mean and deviation of the exponent of each published rate: twice of everything halves the time."""
+"""Prior mean and deviation of the exponent of each published rate: doubling all rates halves the time."""
 UNKNOWN_DEVIATION = 2.0
-"""Of a family whose rates are not declared."""
+"""Deviation for a family without declared rates."""
 Law = Literal["linear", "fading"]
 LAWS: tuple[Law, ...] = ("fading", "linear")
 
 
 @dataclass(frozen=True)
 class AgeingPrior:
-    """What is assumed of the software's age before any point is seen.
+    """Prior assumption about the ageing of software.
 
     Attributes
     ----------
@@ -70,21 +70,21 @@ class AgeingPrior:
 CANDIDATES = tuple(
     AgeingPrior(law, rate, deviation) for law, rate, deviation in product(LAWS, (-0.35, 0.0, -0.7, -1.05), (0.5, 0.2))
 )
-"""Priors among which the earlier rounds choose (:func:`weigh_priors`). The rates are factors of 1.4, 1, 2 and 2.9."""
+"""Priors that the earlier rounds select from (:func:`weigh_priors`). The rates are factors of 1.4, 1, 2 and 2.9."""
 
 
 @dataclass(frozen=True)
 class History:
-    """What the points of earlier rounds leave of the prior.
+    """Posterior given the points of earlier rounds.
 
     Attributes
     ----------
     rows
         Columns of :func:`hpcai.mlperf_hpc.analysis.forecast.history_rows`.
     variances
-        Of each draw and scatter, shape (SETS, scatters).
+        Variance of each scatter per draw, shape (SETS, scatters).
     inverses, residuals, weights
-        Of each draw: inverse covariance, inverse covariance times residuals, posterior probability.
+        Per draw: inverse covariance, inverse covariance times residuals, posterior probability.
     """
 
     rows: pd.DataFrame
@@ -95,7 +95,7 @@ class History:
     weights: Floats
 
     def moments(self, new: pd.DataFrame) -> tuple[Floats, Floats]:
-        """Return mean and deviation of further submissions' log time of a sample, of each draw; shape (SETS, rows)."""
+        """Return mean and deviation of the log time per sample of further submissions, per draw; shape (SETS, rows)."""
         cross = _covariances(new, self.rows, self.prior, self.variances)
         # A submission shares every group with itself.
         own = self.variances.sum(axis=1)[:, None] + np.diag(_declared(new, new, self.prior))
@@ -105,7 +105,7 @@ class History:
         return means, np.sqrt(np.maximum(own - explained, 0.0) + typical)
 
     def score(self, new: pd.DataFrame) -> Floats:
-        """Return the logarithm of the density that this gave to each submission's time."""
+        """Return the log density of each submission's time under this posterior."""
         means, deviations = self.moments(new)
         logs = stats.norm.logpdf(new["log_s"].to_numpy(float)[None, :], means, deviations)
         scores: Floats = special.logsumexp(logs + np.log(self.weights + TINY)[:, None], axis=0)
@@ -114,16 +114,16 @@ class History:
 
 @dataclass(frozen=True)
 class Choice:
-    """Priors of ageing and what the left-out rounds make of them.
+    """Priors of ageing and their scores on left-out rounds.
 
     Attributes
     ----------
     candidates
-        Of :data:`CANDIDATES`.
+        Some of :data:`CANDIDATES`.
     scores
-        Mean logarithm of the density of the left-out times; empty where no round could be left out.
+        Mean log density of the left-out times; empty where no round could be left out.
     weights
-        Of each candidate, adding up to 1.
+        Weight of each candidate; they add up to 1.
     """
 
     candidates: Sequence[AgeingPrior]
@@ -138,13 +138,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Histories:
-    """The same points seen with several priors of ageing, each by its weight."""
+    """The same points under several priors of ageing, each with its weight."""
 
     members: Sequence[History]
     shares: Sequence[float]
 
     def predict(self, new: pd.DataFrame) -> Mixture:
-        """Return the distribution of the logarithm of one further submission's time of a sample [s]."""
+        """Return the distribution of the logarithm of one further submission's time per sample [s]."""
         moments = [member.moments(new) for member in self.members]
         means, deviations = (np.concatenate([one[place][:, 0] for one in moments]) for place in (0, 1))
         weights = [share * member.weights for share, member in zip(self.shares, self.members, strict=True)]
@@ -168,7 +168,7 @@ def fit_history(rows: pd.DataFrame, prior: AgeingPrior) -> History:
     rows
         Columns of :func:`hpcai.mlperf_hpc.analysis.forecast.history_rows`, at least one.
     prior
-        Of the software's age.
+        Prior of the software's age.
     """
     uniform = qmc.Sobol(len(SCATTERS), seed=SEED).random(SETS)
     scales = np.array([scale for _, scale in SCATTERS.values()])
@@ -187,7 +187,7 @@ def weigh_priors(rows: pd.DataFrame, candidates: Sequence[AgeingPrior] = CANDIDA
     """Weigh priors of ageing by how well each predicts every round from the others: leave-one-round-out.
 
     The weights are those of pseudo-Bayesian model averaging (Yao et al. 2018, doi 10.1214/17-BA1091): proportional to
-    the density of all left-out times. All are equal where no round can be left out: the others lack its benchmarks.
+    the density of all left-out times. All are equal if no round can be left out, because others lack its benchmarks.
     """
     folds = list(_folds(rows))
     if not folds:
@@ -201,7 +201,7 @@ def weigh_priors(rows: pd.DataFrame, candidates: Sequence[AgeingPrior] = CANDIDA
 
 
 def _folds(rows: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Return each round, as far as other rounds have its benchmarks, and the other rounds."""
+    """Return each round, restricted to benchmarks that other rounds have, and those other rounds."""
     folds = []
     for name in rows["round"].unique():
         rest = rows[rows["round"] != name]
@@ -230,7 +230,7 @@ def _covariances(one: pd.DataFrame, two: pd.DataFrame, prior: AgeingPrior, varia
 
 
 def _declared(one: pd.DataFrame, two: pd.DataFrame, prior: AgeingPrior) -> Floats:
-    """Return the covariance of all effects whose priors are declared."""
+    """Return the covariance of all effects with declared priors."""
     benchmark = _same(one, two, ("benchmark",))
     age, workers, sharing = (_products(one, two, name) for name in (prior.law, "log_workers", "log_sharing"))
     rates = sum(_products(one, two, name) for name in RATES)

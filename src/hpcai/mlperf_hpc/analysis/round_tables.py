@@ -1,4 +1,4 @@
-"""Tables of several rounds and of our own runs together: what each source tells, and the analysis of all of them."""
+"""Tables of several rounds and of our own runs: the facts of each source, and their joint analysis."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,11 +43,11 @@ class Axes:
     std1_log10, std2_log10
         Standard deviations along the axes, the larger first; 10 to their power is a half axis as a factor.
     axis1_epochs, axis1_rate, axis2_epochs, axis2_rate
-        Unit vectors. Their sign is arbitrary; here the coordinate of epochs is not negative.
+        Unit vectors. Their sign is arbitrary; here the epoch coordinate is not negative.
     variance1_ratio
         Share of the variance along the first axis.
     correlation_ratio
-        Of log epochs and log throughput; NaN where one of them is the same in all runs.
+        Correlation of log epochs and log throughput; NaN where one of them is constant.
     """
 
     runs: int
@@ -66,9 +66,9 @@ class Axes:
 def principal_axes(epochs: Floats, epoch_rates_per_s: Floats) -> Axes:
     """Return the principal axes of the sample covariance (divisor: runs - 1) of the logarithms.
 
-    A long first axis along the epochs says that convergence, not the machine, makes runs differ, because
+    A long first axis along the epochs means that convergence, not the machine, makes runs differ, because
     log T_epochs = log n - log(n / T_epochs) (Fig. 3 of the paper; mlperf_logs.md 6). The authors' released analysis
-    feeds epoch times into it and labels the axis throughput: its sign of the second coordinate is the other one.
+    feeds epoch times into it and labels the axis throughput, so its second coordinate has the opposite sign.
 
     Parameters
     ----------
@@ -78,13 +78,13 @@ def principal_axes(epochs: Floats, epoch_rates_per_s: Floats) -> Axes:
     Returns
     -------
     Axes
-        All NaN but ``runs`` with fewer than two runs, or with one that is not a positive number.
+        All NaN except ``runs`` with fewer than two runs, or with a value that is not a positive number.
     """
     points = np.stack([epochs, epoch_rates_per_s]).astype(np.float64)
     if points.shape[1] < 2 or not (np.isfinite(points) & (points > 0)).all():
         return Axes(points.shape[1])
     logs = np.log10(points)
-    # Relative to the first run the same number of epochs in all runs gives exact zeros.
+    # Dividing by the first run gives exact zeros if all runs have the same number of epochs.
     offsets = logs - logs[:, :1]
     covariance = np.cov(offsets)
     variances, vectors = np.linalg.eigh(covariance)
@@ -132,28 +132,28 @@ def principal_table(runs: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _orient(axis: Floats) -> Floats:
-    """Turn an axis so that its coordinate of epochs, or else that of throughput, is not negative."""
+    """Flip an axis so that its epoch coordinate (or, if zero, its throughput coordinate) is not negative."""
     leading = axis[0] or axis[1]
     return np.asarray((-axis if leading < 0 else axis) + 0.0)
 
 
 SAME_DATA_RATIO = 0.01
-"""Data sets whose numbers of training samples differ by less are the same: one published submission counts 121 216 of
-121 266 samples."""
+"""Datasets count as the same if their numbers of training samples differ by less: one published submission counts
+121 216 of 121 266 samples."""
 RATES: Mapping[str, str] = {"train": "train_rate_samples_per_s", "evaluation": "evaluation_rate_samples_per_s"}
 
 Row = Mapping[Any, Any]
 
 
 def speedup(base: Row, result: Row, quantity: str) -> float:
-    """Return by which factor a result is faster than another.
+    """Return the speed-up of a result over another.
 
     Parameters
     ----------
     base, result
         Rows of the result table.
     quantity
-        "train" or "evaluation", the ratio of the harmonic mean throughputs; or "time_to_solution", that of the times.
+        "train" or "evaluation" compares harmonic mean throughputs; "time_to_solution" compares times.
     """
     if quantity == "time_to_solution":
         return divide(base["run_s"], result["run_s"])
@@ -163,25 +163,26 @@ def speedup(base: Row, result: Row, quantity: str) -> float:
 def efficiency(base: Row, result: Row, quantity: str) -> float:
     """Return the scaling efficiency (throughput_b / units_b) / (throughput_a / units_a) (mlperf_logs.md 6).
 
-    For the time to solution it is the speed-up over the ratio of units: it counts the epochs that larger batches cost.
+    For the time to solution it is the speed-up over the ratio of units, which includes the extra epochs of larger
+    batches.
     """
     return speedup(base, result, quantity) * divide(base["units"], result["units"])
 
 
 def efficiency_table(results: pd.DataFrame, systems: pd.DataFrame) -> pd.DataFrame:
-    """Return each result against its baselines within the same round.
+    """Compare each result with its baselines within the same round.
 
-    A baseline is the result with the fewest compute units, once of the same organisation and once of all; of several
-    with as few the one that is fastest. Results are compared only on the same benchmark, target and training data, and
-    on units of the same model: the ratio of different machines is no scaling.
+    A baseline is the result with the fewest compute units, once within the organisation and once overall; ties go to
+    the fastest. Results are compared only on the same benchmark, target and training data, and on units of the same
+    model: the ratio of different machines is not scaling.
 
     Parameters
     ----------
     results
         The result table.
     systems
-        ``SYSTEM_COLUMNS`` of :mod:`hpcai.mlperf_hpc.analysis.system_families`; results that are not in it are compared
-        with none.
+        ``SYSTEM_COLUMNS`` of :mod:`hpcai.mlperf_hpc.analysis.system_families`; results missing in it are not
+        compared.
 
     Returns
     -------
@@ -231,14 +232,14 @@ def is_comparable(one: Row, other: Row) -> bool:
 def source_tables(
     checked: Sequence[CheckedRound], energies: Mapping[RunKey, Energy] = MappingProxyType({})
 ) -> dict[str, pd.DataFrame]:
-    """Return `hpcai.config.rounds.SOURCE_TABLES`: what the analysis needs to know of each log, system and file.
+    """Return `hpcai.config.rounds.SOURCE_TABLES`: the facts of each log, system and file that the analysis needs.
 
     Parameters
     ----------
     checked
-        Rounds with the verdicts of their logs; without any, the tables have their columns and no rows.
+        Rounds with the verdicts of their logs; if empty, the tables have columns but no rows.
     energies
-        Of the runs that have power logs; our own runs have none beside their logs.
+        Energies of runs with power logs; our own runs have none.
     """
     rounds = [one.round for one in checked]
     return {
@@ -262,7 +263,7 @@ def join_files(files: Iterable[Path]) -> dict[str, pd.DataFrame]:
 
 
 def analyse_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the tables of all rounds with their analysis: results, scaling, principal axes and predictions.
+    """Analyse the tables of all rounds: results, scaling, principal axes and predictions.
 
     Parameters
     ----------

@@ -16,42 +16,42 @@ NAN = math.nan
 
 @dataclass(frozen=True, slots=True)
 class RunQuantities:
-    """What follows from one log (mlperf_logs.md 6); NaN where it does not, with the reason in ``reasons``.
+    """Quantities derived from one log (mlperf_logs.md 6); NaN where unavailable, with the cause in ``reasons``.
 
-    Times of several intervals are the time that they cover, so that nothing counts twice where they overlap; without
-    overlap, as in all logs of v0.7, it is the sum of their lengths.
+    Times of several intervals are the length of their union, so overlaps count once. Without overlap, as in all logs of
+    v0.7, this is the sum of their lengths.
 
     Attributes
     ----------
     run_s
         T_run = run_stop - run_start: the time to solution.
     staging_s, staging_in_run_s
-        T_staging = staging_stop - staging_start, and how much of it is on the clock: from rules 3.0 on staging may
-        come before run_start.
+        T_staging = staging_stop - staging_start, and its part on the clock: from rules 3.0 on, staging may precede
+        run_start.
     epochs
-        n, the epochs to solution: number of paired epoch intervals; where epoch numbers count samples
-        (OpenFold) samples trained / train_samples, so that an epoch is one pass over the data everywhere.
+        n, the epochs to solution: number of paired epoch intervals. Where epoch numbers count samples (OpenFold), it is
+        samples trained / train_samples, so that an epoch always means one pass over the data.
     epochs_s
         T_epochs: the compute time.
     evaluations, evaluation_s, evaluation_alone_s
-        Number of paired evaluations, T_eval, and how much of it ran beside no training.
+        Number of paired evaluations, T_eval, and its part without concurrent training.
     train_s
-        T_train: time in epochs without that of evaluations in them. Evaluations outside epochs take nothing from it,
-        and neither does one beside training: it bears the number of an earlier epoch than the one that is running.
+        T_train: time in epochs, excluding evaluations inside them. Evaluations outside epochs do not reduce it, and
+        neither does one concurrent with training: it carries the number of an earlier epoch than the running one.
     extra_s
-        T_extra: time of the run in neither staging nor epochs nor evaluations.
+        T_extra: time of the run outside staging, epochs and evaluations.
     epoch_s, epoch_rate_per_s
         T_epochs / n, and n / T_epochs.
     train_rate_samples_per_s
         n * train_samples / T_train.
     train_rate_by_steps_samples_per_s
-        Last logged step * global batch / T_train: right where the last epoch is cut short at the target.
+        Last logged step * global batch / T_train: correct if the last epoch is cut short at the target.
     evaluation_rate_samples_per_s
         evaluations * eval_samples / T_eval.
     combined_rate_samples_per_s
         (n * train_samples + evaluations * eval_samples) / T_epochs.
     reasons
-        Why something is not a number, or was not obtained in the usual way.
+        Why a value is missing, or was obtained in an unusual way.
     """
 
     init_s: float
@@ -111,27 +111,27 @@ def quantities_of(run: LoggedRun) -> RunQuantities:
 
 
 def _untimed(run: LoggedRun, train_samples: float, reasons: list[str]) -> RunQuantities:
-    """Return how many epochs and evaluations a run had whose times do not count, and nothing else."""
+    """Return the number of epochs and evaluations of a run with invalid times, and nothing else."""
     nothing: dict[str, Any] = {one.name: NAN for one in fields(RunQuantities)}
     counts = {"epochs": _count_epochs(run, train_samples, reasons), "evaluations": len(run.evaluations)}
     return RunQuantities(**{**nothing, **counts, "reasons": (run.untimed, *reasons)})
 
 
 def divide(amount: float, by: float) -> float:
-    """Return a quotient; NaN where nothing can be divided."""
+    """Return a quotient; NaN where division is impossible."""
     return amount / by if by > 0 else NAN
 
 
 def count_of(run: LoggedRun, key: str) -> int | None:
-    """Return a logged setting that counts something; None where it is missing or cannot be a count."""
+    """Return a logged count; None if it is missing or cannot be a count."""
     value = run.number_of(key)
     return int(value) if value is not None and value.is_integer() and 0 <= value <= LARGEST_COUNT else None
 
 
 def interval_samples(run: LoggedRun) -> float | None:
-    """Return how many samples one epoch interval trains on where epoch numbers count samples; else None.
+    """Return the samples of one epoch interval where epoch numbers count samples; else None.
 
-    They do if they rise by one whole multiple of the global batch from interval to interval, beginning with it
+    Epoch numbers count samples if they rise by one whole multiple of the global batch per interval, starting with it
     (OpenFold: 5760, 11520, ... at batch 144).
     """
     batch = count_of(run, "global_batch_size")
@@ -171,7 +171,7 @@ def _run_s(run: LoggedRun, reasons: list[str]) -> float:
 
 
 def _stage(run: LoggedRun, reasons: list[str]) -> tuple[float, float]:
-    """T_staging, and how much of it is on the clock [s]."""
+    """Return T_staging, and its part on the clock [s]."""
     if run.staging is None:
         reasons.append(NO_STAGING())
         return NAN, NAN
@@ -188,7 +188,7 @@ def _extra_s(run: LoggedRun) -> float:
 
 
 def _training(run: LoggedRun, reasons: list[str]) -> list[Span]:
-    """Return the epochs, each without the evaluations that stop its training."""
+    """Return the epochs, each without the evaluations that interrupt its training."""
     spans: list[Span] = []
     beside = False
     for epoch in run.epochs:
@@ -206,7 +206,7 @@ def _is_earlier(evaluation: Span, epoch: Span) -> bool:
 
 
 def _without(epoch: Span, evaluations: Sequence[Span]) -> list[Span]:
-    """Return what evaluations leave of an epoch."""
+    """Return the parts of an epoch outside evaluations."""
     merged = _merge(evaluations)
     begins = [epoch.start_ms, *(stop for _, stop in merged)]
     stops = [*(start for start, _ in merged), epoch.stop_ms]
@@ -221,7 +221,7 @@ def _setting(run: LoggedRun, key: str, reasons: list[str]) -> float:
 
 
 def _covered_s(spans: Sequence[Span], what: str, reasons: list[str]) -> float:
-    """Length of the union [s]; NaN without intervals."""
+    """Return the length of the union [s]; NaN without intervals."""
     if not spans:
         reasons.append(f"no paired {what} intervals in the log")
         return NAN
@@ -229,17 +229,17 @@ def _covered_s(spans: Sequence[Span], what: str, reasons: list[str]) -> float:
 
 
 def _length_ms(spans: Sequence[Span]) -> float:
-    """Length of the union [ms]; exact, because logged times are whole milliseconds."""
+    """Return the length of the union [ms]; exact, because logged times are whole milliseconds."""
     return sum(stop - start for start, stop in _merge(spans))
 
 
 def _outside_s(spans: Sequence[Span], others: Sequence[Span]) -> float:
-    """Length of what the others leave of the intervals [s]."""
+    """Return the length of the intervals outside the others [s]."""
     return (_length_ms([*spans, *others]) - _length_ms(others)) / 1000
 
 
 def _merge(spans: Sequence[Span]) -> list[tuple[float, float]]:
-    """Return the unions of overlapping intervals [ms]; a log has few, for which arrays do not pay."""
+    """Return the unions of overlapping intervals [ms]; a log has too few for arrays to pay off."""
     merged: list[tuple[float, float]] = []
     for start, stop in sorted((span.start_ms, span.stop_ms) for span in spans):
         if merged and start <= merged[-1][1]:

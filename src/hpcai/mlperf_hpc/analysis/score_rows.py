@@ -1,4 +1,4 @@
-"""Imported results in the tables ``run_scores`` and ``scores`` of our own studies, for the ranking and comparisons."""
+"""Convert imported results to rows of ``run_scores`` and ``scores``, for ranking and comparison with own studies."""
 
 import math
 from collections.abc import Container, Mapping
@@ -27,25 +27,25 @@ from hpcai.rules.table import rules_of
 
 NO_FITTING_RULES = "its logs were not judged, the package has no rules for this round"
 PUBLISHED = "published"
-"""Method of what follows from published logs."""
+"""Method of values derived from published logs."""
 
 
 def ranked_times(results: pd.DataFrame, unjudged: Container[str]) -> pd.DataFrame:
-    """Return results with the time to train that they are ranked by.
+    """Return results with the time to train used for ranking.
 
     Parameters
     ----------
     results
-        The table ``mlperf_results``, with a `variant` that tells submissions apart, and `by_steps`.
+        The table ``mlperf_results``, with a unique `variant` per submission, and `by_steps`.
     unjudged
-        Names of rounds that the package has no rules for (v0.7).
+        Rounds without rules in the package (v0.7).
 
     Returns
     -------
     pandas.DataFrame
-        The same, `time_to_train_s` being the official score. Of a round without rules it is the olympic mean of the
-        runs that reach the target, as that round's own tables have it: no verdict can enter it. The column `judged`
-        says which.
+        The same rows; `time_to_train_s` is the official score. For a round without rules it is the olympic mean of the
+        runs that reach the target, as in that round's own tables, because no verdict is available. The column `judged`
+        tells the two apart.
     """
     judged = ~results["origin"].map(lambda name: name in unjudged).astype(bool)
     by_target = results["run_by_target_s"] * results["scaling_factor"]
@@ -53,7 +53,7 @@ def ranked_times(results: pd.DataFrame, unjudged: Container[str]) -> pd.DataFram
 
 
 def mark_dropped(runs: pd.DataFrame, results: pd.DataFrame) -> pd.Series:
-    """Return which imported runs their result leaves out, as ``dropped`` of the table of runs.
+    """Mark the imported runs that their result excludes, as in ``dropped`` of the table of runs.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def mark_dropped(runs: pd.DataFrame, results: pd.DataFrame) -> pd.Series:
     Returns
     -------
     pandas.Series
-        Of a result with a time to train the fastest run is the "highest" and the slowest, or the one that does not
-        count, the "lowest"; blank for all others.
+        In a result with a time to train, the fastest run is "highest" and the slowest, or the one that does not count,
+        is "lowest"; blank for all others.
     """
     scored = {(row["origin"], row["variant"], benchmark_of(row)) for row in _scored(results)}
     marks = pd.Series("", index=runs.index, dtype="object")
@@ -85,7 +85,7 @@ def trial_scores(runs: pd.DataFrame, energies: Mapping[tuple[str, str], float]) 
     runs
         The table ``runs`` of imported rounds, with their ``dropped`` (:func:`mark_dropped`).
     energies
-        Energy of runs [J] by round and log; only of those that have power logs.
+        Energy of runs [J] by round and log; only runs with power logs.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def _scored(results: pd.DataFrame) -> list[dict[Any, Any]]:
 
 
 def _fastest_first(group: pd.DataFrame) -> pd.Index:
-    """Return the runs of a result, the fastest first; one without a time to train is the slowest."""
+    """Return the runs of a result, fastest first; a run without a time to train is the slowest."""
     good = (group["time_to_train_s"].notna()) & (group["valid_for"] != "none")
     return group.assign(time=group["time_to_train_s"].where(good, math.inf)).sort_values("time", kind="stable").index
 
@@ -140,10 +140,10 @@ def result_scores(results: pd.DataFrame, runs: pd.DataFrame, trials: pd.DataFram
     Returns
     -------
     pandas.DataFrame
-        ``SCORE_COLUMNS``, one row per submission and benchmark, those without a score included. The method is
-        "declared": the ranking gives such results places and marks them, because nobody here judged more than their
-        logs. Throughput with its interval, quality, time to quality and power are arithmetic means of the runs that the
-        score averages; where there is none, medians of all that trained to their end.
+        ``SCORE_COLUMNS``, one row per submission and benchmark, including those without a score. The method is
+        "declared": the ranking places and marks such results, because only their logs were checked here. Throughput
+        with its interval, quality, time to quality and power are arithmetic means of the runs in the score; without a
+        score, medians of all runs that finished training.
     """
     return score_frame([_result(row, runs, trials) for row in results.to_dict("records")], SCORE_COLUMNS)
 
@@ -188,7 +188,7 @@ def _result(row: dict[Any, Any], runs: pd.DataFrame, trials: pd.DataFrame) -> di
 
 
 def _remarks(row: Row) -> str:
-    """Return what has to be said of a result with a score: that it was published before."""
+    """Return the remark on a result with a score: that it was published before."""
     return say_repeat(str(row["same_runs_as"]))
 
 
@@ -204,7 +204,7 @@ def _numbers(trials: Trials) -> dict[str, Any]:
 
 
 def _valid_for(runs: pd.DataFrame, *, scored: bool) -> str:
-    """Return the division whose log rules the runs that count keep."""
+    """Return the division whose log rules the counted runs comply with."""
     if runs.empty or (runs["valid_for"] == NOT_JUDGED).any():
         return NOT_JUDGED
     levels = [level for level in runs["valid_for"].unique() if level != "none"]

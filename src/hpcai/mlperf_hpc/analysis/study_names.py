@@ -1,4 +1,4 @@
-"""What an imported log is called in the tables of our own studies: workload, dataset, metric, variant, scale, clock."""
+"""Names for imported logs in the tables of own studies: workload, dataset, metric, variant, scale, clock."""
 
 import math
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from hpcai.rules.table import rules_of
 
 SUITE = "mlperf_hpc"
 STAGING_MAY_PRECEDE_FROM = "3.0.0"
-"""First rule set in which staging may be over before the clock starts (benchmarks.md 8.2)."""
+"""First rule set in which staging may finish before the clock starts (benchmarks.md 8.2)."""
 Row = Mapping[Any, Any]
 
 
 class Task(NamedTuple):
-    """A benchmark of the rounds by the names of our own: its workload, dataset and quality."""
+    """A benchmark of the rounds in our own terms: workload, dataset and quality."""
 
     workload: str
     dataset: str
@@ -32,7 +32,7 @@ TASKS = {
     },
     "openfold": Task("openfold", "openfold", "local_distance_difference_test"),
 }
-"""By folder of the rounds; the names of config/benchmarks/*.yaml and of the training reports."""
+"""Keyed by folder of the rounds; names as in config/benchmarks/*.yaml and the training reports."""
 FIRST_ROUND_SAMPLES = {
     (name, samples): dataset
     for name, facts in BENCHMARKS.items()
@@ -41,12 +41,12 @@ FIRST_ROUND_SAMPLES = {
 """Other editions of a dataset, by benchmark and training samples (config/datasets.tsv)."""
 
 FIRST_ROUND_BY_STEPS = {name: facts.first_round_model for name, facts in BENCHMARKS.items() if facts.first_round_model}
-"""Other editions of a benchmark on the same data (:func:`hpcai.mlperf_hpc.analysis.editions.evaluated_by_steps`):
-the model was another one."""
+"""Other editions of a benchmark on the same data (:func:`hpcai.mlperf_hpc.analysis.editions.evaluated_by_steps`), with
+another model."""
 
 
 def task_of(benchmark: str) -> Task:
-    """Return a benchmark by our names; one that nobody knows keeps its own."""
+    """Return a benchmark in our names; an unknown one keeps its own name."""
     return TASKS.get(benchmark, Task(benchmark, benchmark, ""))
 
 
@@ -56,12 +56,12 @@ def edition_of(row: Row) -> str:
 
 
 def benchmark_of(row: Row) -> str:
-    """Return the benchmark: the workload, or a name of its own where another edition of it was trained.
+    """Return the benchmark: the workload, or a separate name if another edition of it was trained.
 
     Parameters
     ----------
     row
-        Of ``mlperf_runs`` or ``mlperf_results``, with `by_steps`.
+        A row of ``mlperf_runs`` or ``mlperf_results``, with `by_steps`.
     """
     task = task_of(row["benchmark"])
     if row["by_steps"]:
@@ -73,9 +73,9 @@ def benchmark_of(row: Row) -> str:
 def dataset_of(row: Row) -> str:
     """Return the dataset with its source, as :func:`hpcai.metrics.scores.result_scores.name_datasets` names it.
 
-    It is the official one where the logged number of training samples is the rules' number, or that without the last
-    incomplete batch, as one submission counts. Any other number stands in the name, so that it makes a dataset of its
-    own; so does another edition of the benchmark, which shares no more than the data.
+    It is official if the logged number of training samples is the rules' number, with or without the last incomplete
+    batch, which one submission omits. Any other number becomes part of the name and so makes a separate dataset. So
+    does another edition of the benchmark, which shares only the data.
     """
     return f"{_data_of(row)}{BY_STEPS}" if row["by_steps"] else _data_of(row)
 
@@ -93,7 +93,7 @@ def _data_of(row: Row) -> str:
 
 
 def _official_samples(workload: str) -> float | None:
-    """Return the number of training samples of the closed division's rule; None without one."""
+    """Return the number of training samples required in the closed division; None without such a rule."""
     for rule in rules_of(SUITE).rules_for(workload, "closed"):
         required = rule.settings.get("data.train_samples")
         if required is not None and workload in rule.workloads and isinstance(required.equals, int):
@@ -102,7 +102,7 @@ def _official_samples(workload: str) -> float | None:
 
 
 def scale_of(row: Row) -> str:
-    """Return ``n{nodes}x{compute units of a node}``; blank where the scale is not known."""
+    """Return ``n{nodes}x{compute units per node}``; blank for an unknown scale."""
     nodes, units = row["nodes"], row["units"]
     if not (nodes > 0 and units > 0):
         return ""
@@ -110,10 +110,10 @@ def scale_of(row: Row) -> str:
 
 
 def staging_on_clock(run: LoggedRun, rule_set: str) -> bool | None:
-    """Return whether staging is part of the run's time; None where neither log nor rules tell.
+    """Return whether staging is part of the run's time; None if neither log nor rules decide.
 
-    Up to rules 2.0 the rules put it on the clock. From 3.0 on it may precede run_start; without staging keys the log
-    does not tell whether something was staged before: data may then start on any durable storage, also a node's own.
+    Up to rules 2.0, staging is on the clock. From 3.0 on it may precede run_start. A log without staging keys does not
+    show whether data were staged before: they may start on any durable storage, including node-local storage.
     """
     if run.staging is not None:
         return not run.staging_before_run
@@ -121,6 +121,6 @@ def staging_on_clock(run: LoggedRun, rule_set: str) -> bool | None:
 
 
 def name_timing(on_clock: set[bool | None]) -> str:
-    """Return what the clock of a result's runs counts in words; blank where they differ or it is not known."""
+    """Describe what the clock of a result's runs includes; blank if they differ or it is unknown."""
     known = on_clock.pop() if len(on_clock) == 1 else None
     return "" if known is None else TIMINGS[known]

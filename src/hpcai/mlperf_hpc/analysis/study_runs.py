@@ -1,4 +1,4 @@
-"""Imported runs as rows of the tables ``runs`` and ``epochs`` of our own studies; what a log does not tell is empty."""
+"""Convert imported runs to rows of ``runs`` and ``epochs`` of own studies; values that a log lacks stay empty."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ STUDY_EPOCH_COLUMNS = columns_of("epochs")
 _TEXTS = ("precision", "compression", "engine", "commit", "lock_sha256", "page_cache", "plan_digest", "staging_place")
 _FAILURES_NAMED = 3
 LARGEST_SEED = 2**62
-"""More does not fit a column beside other whole numbers."""
+"""Larger seeds do not fit an integer column."""
 
 
 def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str, Any]:
@@ -43,18 +43,17 @@ def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str,
     Parameters
     ----------
     row
-        Its row of ``mlperf_runs`` (strong scaling), with a known scale, a `variant` that tells submissions apart, and
+        Its row of ``mlperf_runs`` (strong scaling), with a known scale, a unique `variant` per submission, and
         `by_steps` (:func:`hpcai.mlperf_hpc.analysis.editions.evaluated_by_steps`).
     run, verdict
-        The run, and what was found about its log.
+        The run, and the verdict on its log.
 
     Returns
     -------
     dict
-        ``STUDY_RUN_COLUMNS`` without those that a log does not tell. The machine is the submission; ranks are compute
-        units. A run has converged that ends and claims success at the target. Rates are totals over totals; a run
-        without an end earns no number. Wall time and shares of it are empty: a log does not tell how long the launch
-        took.
+        ``STUDY_RUN_COLUMNS`` without those that a log lacks. The machine is the submission; ranks are compute units. A
+        run has converged if it finished and claims success at the target. Rates are totals over totals; an unfinished
+        run gets no numbers. Wall time and its shares are empty, because a log does not cover the launch.
     """
     task, benchmark = task_of(row["benchmark"]), benchmark_of(row)
     variant, scale = str(row["variant"]), scale_of(row)
@@ -96,13 +95,13 @@ def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str,
 
 
 def _number_of_seed(words: str) -> float:
-    """Return a seed as a number that fits a column of whole ones; NaN for everything else."""
+    """Return a seed as a number that fits an integer column; NaN for anything else."""
     number = pd.to_numeric(words, errors="coerce")
     return int(number) if abs(number) <= LARGEST_SEED and number == int(number) else math.nan
 
 
 def _first_interval_utc(run: LoggedRun) -> str:
-    """Return when the first paired interval of a run without an end began (UTC); blank without one."""
+    """Return the start of the first paired interval of an unfinished run (UTC); blank without one."""
     spans = [*([run.staging] if run.staging else []), *run.epochs, *run.evaluations]
     if not spans:
         return ""
@@ -110,7 +109,7 @@ def _first_interval_utc(run: LoggedRun) -> str:
 
 
 def judge_outcome(row: Row, run: LoggedRun) -> tuple[str, str]:
-    """Return the outcome of a run by the words of our own records, and why."""
+    """Return the outcome of a run in the terms of our records, and the reason."""
     if run.run is None:
         return "failed", "the log has no run_stop: the run broke down, or went on after the log ended"
     best, target = row["best_quality"], row["quality_target"]
@@ -124,7 +123,7 @@ def judge_outcome(row: Row, run: LoggedRun) -> tuple[str, str]:
 
 
 def _earned(row: Row, outcome: str) -> dict[str, Any]:
-    """Return what a run earned that came to its end; only a converged one has a time to train."""
+    """Return the results of a finished run; only a converged run has a time to train."""
     converged = outcome == "converged"
     ratio = row["staging_s"] / row["epoch_s"] if row["staging_s"] > 0 else math.nan
     score = RunScore(
@@ -143,7 +142,7 @@ def _earned(row: Row, outcome: str) -> dict[str, Any]:
 
 
 def _judged(row: Row, verdict: LogVerdict | None) -> dict[str, str]:
-    """Return for which division the log is valid, and what speaks against it."""
+    """Return the division for which the log is valid, and its failures and irregularities."""
     if verdict is None:
         return {"valid_for": NOT_JUDGED, "invalid_reasons": "", "flags": ""}
     level = rules_of(SUITE).levels.get(str(row["division"]), str(row["division"]))
@@ -171,10 +170,10 @@ def study_epochs(own: Mapping[str, Any], run: LoggedRun) -> Iterator[dict[str, A
     Yields
     ------
     dict
-        ``STUDY_EPOCH_COLUMNS``, counted from 1 whatever the log counts from. Evaluation is the time of evaluations
-        that begin before the next epoch does, and the quality the last one that is logged before. Nothing is yielded
-        for logs with blocks of epochs, with numbers of samples in place of epochs, or with evaluations that last into
-        another epoch: they do not tell the times of epochs.
+        ``STUDY_EPOCH_COLUMNS``, always counted from 1. Evaluation time covers the evaluations that begin before the
+        next epoch; quality is the last one logged before it. Logs yield nothing if they have blocks of epochs, numbers
+        of samples instead of epochs, or evaluations that extend into another epoch: they do not define times of
+        epochs.
     """
     spans = run.epochs
     if run.epochs_in_blocks != len(spans) or interval_samples(run) is not None or not _apart(run):
@@ -186,7 +185,7 @@ def study_epochs(own: Mapping[str, Any], run: LoggedRun) -> Iterator[dict[str, A
         evaluation_s = sum(part.duration_s for part in inside) if inside else math.nan
         within_s = sum(part.duration_s for part in inside if part.stop_ms <= span.stop_ms)
         train_s = span.duration_s - within_s
-        # A score after epoch_stop may have the very time at which the next epoch starts.
+        # A score after epoch_stop may have the same time as the start of the next epoch.
         qualities = [score.value for score in run.scores if span.start_ms < score.time_ms <= end_ms]
         yield {
             **{name: own[name] for name in STUDY_EPOCH_COLUMNS if name in own},

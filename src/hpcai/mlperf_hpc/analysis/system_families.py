@@ -1,4 +1,4 @@
-"""Which family of machines a submission belongs to: its accelerator's model, or the processor's without one."""
+"""Assign submissions to families of machines: by accelerator model or, without accelerators, processor model."""
 
 import re
 from collections.abc import Iterable
@@ -40,10 +40,10 @@ def system_table(rounds: Iterable[Round]) -> pd.DataFrame:
 
 
 def name_family(model: str) -> str:
-    """Return the short name that joins the spellings of one model; blank for a blank.
+    """Return a short name that joins the spellings of one model; blank for a blank.
 
-    Form factor, memory and power limit are dropped, so "NVIDIA A100-SXM4-80GB (400W)" and "A100-PCIE-40GB" are both
-    "A100": they differ, and the difference is part of the scatter within the family.
+    Form factor, memory and power limit are dropped, so "NVIDIA A100-SXM4-80GB (400W)" and "A100-PCIE-40GB" both become
+    "A100". Their difference is part of the scatter within the family.
     """
     plain = re.sub(r"\((?!R\)|TM\))[^)]*\)", " ", model)
     words = _MAKER.sub(" ", _FORM_FACTOR.sub("", plain))

@@ -1,4 +1,4 @@
-"""Rounds to tables: one row per log, one row per submission and benchmark."""
+"""Convert rounds to tables: one row per log, and one row per submission and benchmark."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 class _Size(NamedTuple):
-    """Nodes and compute units that a run had, and what has to be said of them; None for what is not known."""
+    """Nodes and compute units of a run, with remarks; None for unknown values."""
 
     nodes: int | None
     processors: int | None
@@ -37,16 +37,16 @@ class _Size(NamedTuple):
 
 
 def run_table(rounds: Iterable[CheckedRound]) -> pd.DataFrame:
-    """Return one row per log of published rounds and of our own studies alike.
+    """Return one row per log, for published rounds and own studies alike.
 
-    Runs of strong scaling are kept by the olympic mean or not (mlperf_logs.md 5); instances of weak scaling never are.
-    The scale of a strong run is its system's, that of a weak instance is S
+    Runs of strong scaling are kept or dropped by the olympic mean (mlperf_logs.md 5); weak-scaling instances are never
+    kept. The scale of a strong run is its system's, that of a weak instance is S
     (:func:`hpcai.mlperf_hpc.analysis.weak_scales.read_scales`).
 
     Returns
     -------
     DataFrame
-        ``RUN_COLUMNS``; NaN, None or blank where something is not there, with the reason.
+        ``RUN_COLUMNS``; missing values are NaN, None or blank, with a reason.
     """
     rows = [row for checked in rounds for submission in checked.round.submissions for row in _rows(checked, submission)]
     return pd.DataFrame(rows, columns=RUN_COLUMNS)
@@ -63,8 +63,8 @@ def result_table(runs: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``RESULT_COLUMNS``; means over the runs that are kept by status, unless the name says target.
-        ``time_to_train_s`` is the official score: of runs that comply and reach the target.
+        ``RESULT_COLUMNS``; means over the runs kept by status, unless the name contains target.
+        ``time_to_train_s`` is the official score: over runs that comply and reach the target.
     """
     strong = runs[runs["scaling"] == "strong"]
     groups = [group for _, group in strong.groupby(["origin", "submission", "benchmark"], sort=False, dropna=False)]
@@ -139,7 +139,7 @@ def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scal
 
 
 def _own_reasons(run: LoggedRun) -> list[str]:
-    """Say of an own run on generated data that it is none by the rules, and of one with a pause that it has one."""
+    """Return remarks on an own run: generated data make it invalid under the rules, and pauses are mentioned."""
     generated = run.settings.get(OWN_DATA) == "generated"
     of_data = ["generated data: not a valid MLPerf HPC result"] if generated else []
     return [*of_data, str(run.settings.get(OWN_STALL, ""))]
@@ -157,7 +157,7 @@ def _quality(benchmark: str, run: LoggedRun) -> Row:
 
 
 def _whole_size(submission: Submission, run: LoggedRun) -> _Size:
-    """Return the size of the system, which counts whatever a log tells."""
+    """Return the size of the system, which overrides the log."""
     system = submission.system
     if system is None:
         return _Size(None, None, None, (_NO_SYSTEM,))
@@ -186,7 +186,7 @@ _NO_SYSTEM = "no system file: nodes and compute units are not known"
 
 
 def _scale(size: _Size) -> Row:
-    """Nodes and compute units: of the system, or of one instance of it."""
+    """Return nodes and compute units of the system, or of one instance of it."""
     units = size.accelerators or size.processors
     return {
         "nodes": _known(size.nodes),
@@ -198,7 +198,7 @@ def _scale(size: _Size) -> Row:
 
 
 def _known(value: int | None) -> float:
-    """Return a count as a whole number, so that it is printed as one; NaN where it is missing."""
+    """Return a count as a whole number for printing; NaN if it is missing."""
     return NAN if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""What the rules ask of the four benchmarks' runs, read from ``mlperf_logging`` and from our table of rules."""
+"""Requirements on runs of the four benchmarks, read from ``mlperf_logging`` and from our table of rules."""
 
 import math
 import re
@@ -15,20 +15,20 @@ from hpcai.records.run import reaches
 from hpcai.rules.table import rules_of
 
 RULE_FOLDER = "compliance_checker/hpc_3.0.0"
-"""The newest rule set is the only one with all benchmarks; the targets are the same in all."""
+"""Only the newest rule set has all benchmarks; targets are the same in all sets."""
 OWN_TARGET = "own_quality_target"
-"""Setting of a run whose benchmark has a target of its own, no official one: runs on small, generated data."""
+"""Setting of a run whose benchmark has its own, unofficial target: runs on small, generated data."""
 OWN_DATA = "own_data_source"
-"""Setting of an own run: where its data come from."""
+"""Setting of an own run: source of its data."""
 OWN_STALL = "own_stall"
-"""Setting of an own run: the remark that its times hold a pause; blank if none does."""
+"""Setting of an own run: the remark that its times include a pause; blank without one."""
 
 
 class Quality(NamedTuple):
-    """What a benchmark asks of its runs.
+    """Requirements of a benchmark on its runs.
 
     ``key`` is the logged key of the quality, ``runs_by_rule`` the number of runs of a result, ``evaluation_samples``
-    the size of the official evaluation data; None where our rules do not state it.
+    the size of the official evaluation data; None where our rules omit it.
     """
 
     key: str
@@ -38,7 +38,7 @@ class Quality(NamedTuple):
     evaluation_samples: int | None
 
     def reached_by(self, value: float, target: float | None = None) -> bool:
-        """Return whether a quality meets the target, or another one; an accuracy above 1 is none."""
+        """Return whether a quality meets the target, or another one; an accuracy above 1 is invalid and does not."""
         asked = self.target if target is None else target
         possible = value <= 1 if self.higher_is_better else value > 0
         return possible and reaches(value, asked, higher_is_better=self.higher_is_better)
@@ -50,7 +50,7 @@ class Quality(NamedTuple):
 
 
 def _read_quality(benchmark: str, runs: int) -> Quality:
-    """Read a target where the package's log checker has it: an expression such as ``v['value'] <= 0.124``."""
+    """Read a target from the package's log checker: an expression such as ``v['value'] <= 0.124``."""
     rules = yaml.safe_load(files("mlperf_logging").joinpath(f"{RULE_FOLDER}/open_{benchmark}.yaml").read_text())
     for entry in rules:
         rule = entry["KEY"]
@@ -61,7 +61,7 @@ def _read_quality(benchmark: str, runs: int) -> Quality:
 
 
 def _read_evaluation_samples(benchmark: str) -> int | None:
-    """Read the size of the evaluation data, which binds both divisions."""
+    """Read the size of the evaluation data, which is the same in both divisions."""
     for rule in rules_of("mlperf_hpc").rules:
         asked = rule.settings.get("data.validation_samples")
         if asked and isinstance(asked.equals, int) and WORKLOAD_OF.get(benchmark) in rule.workloads:
@@ -74,9 +74,9 @@ QUALITY = MappingProxyType({name: _read_quality(name, runs) for name, runs in ge
 
 
 def target_of(run: LoggedRun, benchmark: str) -> float:
-    """Return the target that a run has to meet; NaN for an unknown benchmark.
+    """Return the target of a run; NaN for an unknown benchmark.
 
-    It is the official one, except for runs of our own benchmarks with a target of their own.
+    It is the official target, except for own benchmarks that define their own.
     """
     own = run.number_of(OWN_TARGET)
     if own is not None:

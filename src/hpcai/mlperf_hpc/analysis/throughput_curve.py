@@ -1,4 +1,4 @@
-"""Time of an epoch as a curve over the compute units, with a level for each family of accelerators and machine."""
+"""Epoch time as a curve over the compute units, with one level per family of accelerators and per machine."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,17 +11,17 @@ from hpcai.mlperf_hpc.analysis.curve_model import Floats, Mixture, Observations,
 from hpcai.mlperf_hpc.analysis.epoch_curve import relative_errors
 
 EXPONENTS = np.arange(0.2, 1.61, 0.05)
-"""Of the power law: an epoch on n units takes ``n ** -exponent`` as long; 1 is ideal, more where caches help."""
+"""Exponents of the power law: an epoch on n units takes ``n ** -exponent`` as long; 1 is ideal, caches may add."""
 EXPONENT_CENTRE, EXPONENT_DEVIATION = 1.0, 0.25
-"""Prior of the exponents: the parallel efficiency that is assumed as long as the points say nothing else."""
+"""Prior of the exponents: the assumed parallel efficiency before any points."""
 SATURATIONS = 2.0 ** np.arange(4.0, 20.0)
-"""Units from which on the constant part of an epoch is the larger one."""
+"""Units from which the constant part of an epoch dominates."""
 UNDIVIDED_RATIOS = np.linspace(0.0, 1.0, 11)
-"""Part of the time of a sample that does not shrink when several units share it (model parallelism): halo exchanges,
-which wait for latency, and layers that each unit computes whole. 0 is ideal, at 1 nothing is gained."""
+"""Part of the time per sample that does not shrink when several units share it (model parallelism): halo exchanges,
+which are bound by latency, and layers that each unit computes in full. 0 is ideal; at 1 sharing gains nothing."""
 STAGING_EXPONENTS = np.linspace(0.0, 1.0, 11)
 FAMILY_SCALE, MACHINE_SCALE, SUBMISSION_SCALE = 1.0, 0.5, 0.3
-"""Priors of the scatter between families, between machines of one, and between submissions of one [log units]."""
+"""Priors of the scatter between families, machines of a family, and submissions of a machine [log units]."""
 STAGING_MACHINE_SCALE, STAGING_SUBMISSION_SCALE = 1.0, 0.7
 
 
@@ -41,7 +41,7 @@ class EpochTimeCurve:
 
 @dataclass(frozen=True)
 class StagingCurve:
-    """Staging time on the clock over units, from the submissions that stage there."""
+    """Staging time on the clock over units, from the submissions with staging on the clock."""
 
     posterior: Posterior
 
@@ -60,10 +60,10 @@ def fit_epoch_time(points: pd.DataFrame) -> EpochTimeCurve:
 
     Notes
     -----
-    With d the units that work on samples of their own, d = min(units, batch), the laws are ``a d^-p`` and
+    With d the units that work on separate samples, d = min(units, batch), the laws are ``a d^-p`` and
     ``a (1 / d + 1 / D)`` (Amdahl: a constant part), each with half the prior weight, times
-    ``(1 - u) / k + u`` with k = units / d that share a sample and u of :data:`UNDIVIDED_RATIOS`: what is divided
-    among them, and what is not. Samples per unit beyond one have no effect of their own: what they do is part of the
+    ``(1 - u) / k + u`` with k = units / d units sharing a sample and u of :data:`UNDIVIDED_RATIOS`: the divided
+    and the undivided part. More than one sample per unit has no effect of its own; its influence is part of the
     scatter.
     """
     units, batches = (points[name].to_numpy(dtype=float) for name in ("units", "global_batch_samples"))
@@ -82,7 +82,7 @@ def fit_epoch_time(points: pd.DataFrame) -> EpochTimeCurve:
 
 
 def fit_staging(points: pd.DataFrame) -> StagingCurve:
-    """Fit the staging time on the clock to means of the submissions that stage there.
+    """Fit the staging time on the clock to means of the submissions with staging on the clock.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def fit_staging(points: pd.DataFrame) -> StagingCurve:
 
     Notes
     -----
-    The relative error from run to run is that of the whole staging. The law is a power of the units between
-    constant (all read everything) and ideal (each reads its share).
+    The relative run-to-run error is that of the whole staging. The law is a power of the units between constant (every
+    unit reads everything) and ideal (each reads its share).
     """
     logs = np.log(points["staging_in_run_s"].to_numpy(dtype=float))
     observed = Observations(logs, relative_errors(points, "staging_s", "staging_std_s"),
@@ -103,7 +103,7 @@ def fit_staging(points: pd.DataFrame) -> StagingCurve:
 
 
 def _laws(units: Floats, batches: Floats, *, shared: bool) -> Floats:
-    """Logarithm of each law at each configuration, up to a constant; shape (configurations, laws)."""
+    """Return the logarithm of each law at each configuration, up to a constant; shape (configurations, laws)."""
     workers = np.minimum(units, batches)
     powers = -np.log(workers)[:, None] * EXPONENTS[None, :]
     constants = np.log(1 / workers[:, None] + 1 / SATURATIONS[None, :])

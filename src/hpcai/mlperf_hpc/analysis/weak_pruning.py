@@ -1,4 +1,4 @@
-"""Which instances of a weak-scaling result to prune for the most models per minute."""
+"""Choose the instances of a weak-scaling result to prune for the most models per minute."""
 
 from collections.abc import Sequence
 
@@ -13,19 +13,19 @@ def time_to_train_all(spans: Sequence[Span]) -> float:
 
 
 def best_pruning(spans: Sequence[Span], at_least: int) -> tuple[int, float]:
-    """Return which number of instances gives the most models per minute, and their time for all [s].
+    """Return the number of instances that gives the most models per minute, and their time for all [s].
 
     Parameters
     ----------
     spans
         Run intervals of the instances that count, at least ``at_least``.
     at_least
-        So many have to remain.
+        Fewest instances that must remain.
 
     Notes
     -----
-    An optimal choice is all instances within a window that begins with the start of one and ends with the stop of
-    another: anything else in the window can be added for nothing. All such windows are tried.
+    An optimal choice is all instances within a window from the start of one to the stop of another: any other instance
+    in the window can be added at no cost. All such windows are tried.
     """
     starts = np.array([span.start_ms for span in spans])
     stops = np.array([span.stop_ms for span in spans])

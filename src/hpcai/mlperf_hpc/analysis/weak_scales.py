@@ -1,4 +1,4 @@
-"""Scales of weak scaling: the whole system T, and one instance S as its logs tell it, if that can be true."""
+"""Scales of weak scaling: the whole system T, and one instance S from its logs, if plausible."""
 
 import math
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ SHARED_NODES = Message(
 RANKS = "number_of_ranks"
 LOGGED = "number_of_nodes x accelerators_per_node"
 DERIVED = "T / M'"
-"""Where S comes from: what the logs say, or what the instances that ran at the same time leave each other."""
+"""Sources of S: the logs, or the share of T left to each concurrent instance."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class WeakScales:
     whole
         T: accelerators of the system file, or its nodes where it has no accelerators; NaN without one.
     instance
-        S: accelerators (nodes) of one instance; NaN where the logs tell none, or none that can be.
+        S: accelerators (nodes) of one instance; NaN if the logs give none, or no plausible one.
     unit
-        Of both: "accelerator" or "node"; blank if no one says.
+        Unit of both: "accelerator" or "node"; blank if unknown.
     source
-        Of S: :data:`RANKS`, :data:`LOGGED` or :data:`DERIVED`; blank without S.
+        Source of S: :data:`RANKS`, :data:`LOGGED` or :data:`DERIVED`; blank without S.
     by_ranks, by_nodes
-        All different S that :data:`RANKS` and :data:`LOGGED` make in the logs that count, whether they can be or not.
+        All different S from :data:`RANKS` and :data:`LOGGED` in the logs that count, plausible or not.
     peak
-        Instances that ran at the same time, at most; those that do not count among them.
+        Largest number of concurrent instances, including those that do not count.
     """
 
     whole: float
@@ -59,11 +59,11 @@ class WeakScales:
 
     @property
     def logged(self) -> float:
-        """What the logged nodes make, whether it can be or not; NaN where no log has them, or they differ."""
+        """Scale from the logged nodes, plausible or not; NaN if no log has them, or they differ."""
         return float(self.by_nodes[0]) if len(self.by_nodes) == 1 else math.nan
 
     def of_run(self, run: LoggedRun) -> tuple[int | None, int | None]:
-        """Return nodes and accelerators of one instance; None for what its logs do not tell, or what cannot be."""
+        """Return nodes and accelerators of one instance; None for what its logs lack or what is implausible."""
         nodes, per_node = _count(run, "number_of_nodes"), _count(run, "accelerators_per_node")
         told = instance_scale(run)
         own = self.instance
@@ -79,7 +79,7 @@ class WeakScales:
         return int(own / per_node) if per_node and fits else None, int(own)
 
     def reasons(self, instances: int) -> Iterator[str]:
-        """Yield what a reader has to know of T and S; `instances` is M."""
+        """Yield remarks on T and S; `instances` is M."""
         whole, own = self.whole, self.instance
         if math.isnan(whole):
             yield "T unknown: no system file with the number of nodes and accelerators"
@@ -105,11 +105,11 @@ class WeakScales:
 def read_scales(submission: Submission, counted: Sequence[LoggedRun]) -> WeakScales:
     """Return the scales of a weak-scaling result.
 
-    One rank trains on one accelerator, so ``number_of_ranks`` is S. Without it, or if as many instances as ran at the
-    same time would not fit into the system, S is what the logged nodes have. If that cannot be either, S is T / M',
-    provided that the instances that count, and no others, all ran at the same time: then S is no larger, and the rules
-    demand T <= M S. A machine without accelerators counts nodes, which several ranks and instances may share: there S
-    is the logged number of nodes.
+    One rank trains on one accelerator, so ``number_of_ranks`` is S. If it is missing, or the concurrent instances would
+    not fit into the system, S comes from the logged nodes. If that is impossible too, S is T / M', provided that
+    exactly the instances that count ran concurrently: then S is no larger, and the rules require T <= M S. A machine
+    without accelerators counts nodes, which several ranks and instances may share: there S is the logged number of
+    nodes.
 
     Parameters
     ----------
@@ -138,20 +138,20 @@ def counted_instances(submission: Submission, complying: Container[str]) -> tupl
 
 
 def instance_scale(run: LoggedRun) -> int | None:
-    """Return number_of_nodes x max(accelerators_per_node, 1) of one log; None where it lacks one of them."""
+    """Return number_of_nodes x max(accelerators_per_node, 1) of one log; None if either is missing."""
     nodes, accelerators = _count(run, "number_of_nodes"), _count(run, "accelerators_per_node")
     return nodes * max(accelerators, 1) if nodes and accelerators is not None else None
 
 
 def count_together(spans: Iterable[Span]) -> int:
-    """Return how many intervals at most overlap at one time."""
+    """Return the largest number of intervals that overlap at one time."""
     known = list(spans)
     starts, stops = np.array([span.start_ms for span in known]), np.array([span.stop_ms for span in known])
     return max((int(np.sum((starts <= start) & (stops > start))) for start in starts), default=0)
 
 
 def _misfit(value: float, whole: float, peak: int, unit: str) -> str:
-    """Say why an instance cannot have a scale; blank if it can, or if T is not known."""
+    """Explain why a scale is impossible for an instance; blank if it is possible or T is unknown."""
     if value > whole:
         return LARGER_THAN_WHOLE(whole=whole)
     if unit == "accelerator" and peak * value > whole:
@@ -160,7 +160,7 @@ def _misfit(value: float, whole: float, peak: int, unit: str) -> str:
 
 
 def _by_value(by_ranks: Sequence[int], by_nodes: Sequence[int]) -> dict[int, str]:
-    """Return what makes each scale, where all logs agree on it."""
+    """Return the source of each scale on which all logs agree."""
     names: dict[int, str] = {}
     for found, name in ((by_ranks, RANKS), (by_nodes, LOGGED)):
         if len(found) == 1:
@@ -185,7 +185,7 @@ def _unit(accelerators_per_node: int) -> str:
 
 
 def _count(run: LoggedRun, key: str) -> int | None:
-    """Return a logged count, which some write as text; None if it is none."""
+    """Return a logged count, which some logs write as text; None if it is not a count."""
     value = whole_number(run.settings.get(key))
     return value if value is not None and value >= 0 else None
 

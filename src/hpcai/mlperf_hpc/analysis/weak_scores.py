@@ -1,4 +1,4 @@
-"""Weak scaling: models trained at the same time on a whole machine, the time for all of them, and models per minute."""
+"""Weak scaling: models trained concurrently on a whole machine, the time for all, and models per minute."""
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -31,9 +31,9 @@ BETTER_PRUNED = Message(
 )
 
 SEEDS_DIFFER_FROM = "2.0.0"
-"""First rule set in which instances with equal seeds have to be pruned."""
+"""First rule set that requires pruning instances with equal seeds."""
 _NAMED = 5
-"""So many files are named in a reason; the table of verdicts has all."""
+"""Number of files named in a reason; the table of verdicts lists all."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class WeakScore:
     counted
         M': the instances that count.
     time_to_train_all_s
-        TTTa: last run_stop minus first run_start of the instances that count [s]; NaN where the rules leave no score.
+        TTTa: last run_stop minus first run_start of the instances that count [s]; NaN without a valid score.
     reason
-        Why there is no score, and what else a reader has to know.
+        Why there is no score, and other remarks.
     """
 
     scales: WeakScales
@@ -62,7 +62,7 @@ class WeakScore:
 
     @property
     def models_per_min(self) -> float:
-        """Models that count per minute of the time for all [1/min]."""
+        """Counted models per minute of the time for all [1/min]."""
         return 60 * self.counted / self.time_to_train_all_s if self.time_to_train_all_s > 0 else math.nan
 
 
@@ -74,13 +74,13 @@ def weak_table(rounds: Iterable[CheckedRound], energies: Mapping[RunKey, Energy]
     rounds
         Rounds with the verdicts of their logs.
     energies
-        Of the runs that have power logs (:func:`hpcai.mlperf_hpc.analysis.energy.read_energies`).
+        Energies of runs with power logs (:func:`hpcai.mlperf_hpc.analysis.energy.read_energies`).
 
     Returns
     -------
     pandas.DataFrame
-        ``WEAK_COLUMNS``. The energy is that of all instances that count: the package gives the mean of the instances
-        without the lowest, the same number for each of its columns, which is the energy of nothing.
+        ``WEAK_COLUMNS``. The energy is that of all counted instances. The package instead gives the mean of the
+        instances without the lowest, the same number in each of its columns, which is not the energy of anything.
     """
     rows = [
         _row(checked, submission, energies)
@@ -125,20 +125,20 @@ def score_weak(submission: Submission, complying: Container[str], rule_set: str,
     Parameters
     ----------
     submission
-        Its ``runs`` are what the submitter wants counted, its ``pruned`` what he took out.
+        Its ``runs`` are the instances that the submitter counts, its ``pruned`` those left out.
     complying
-        Sources of the logs that comply with the rule set: a run that has not converged does not.
+        Sources of the logs that comply with the rule set; a run that has not converged does not.
     rule_set
         Such as "2.0.0".
     needed
-        M' has to be at least this (10 CosmoFlow and OpenFold, 5 DeepCAM and OC20).
+        Smallest allowed M' (10 for CosmoFlow and OpenFold, 5 for DeepCAM and OC20).
 
     Returns
     -------
     WeakScore
-        Like the package, an instance that does not comply is left out and named. The score stands although a rule is
-        broken that the package does not look at here (T beyond S to M S; equal seeds; a status that is no success):
-        `reason` says so.
+        As in the package, an instance that does not comply is left out and named. Rules that the package does not check
+        here (T beyond S to M S; equal seeds; a status other than success) do not remove the score; `reason` names the
+        violations.
 
     References
     ----------
@@ -183,7 +183,7 @@ def _left_out(submission: Submission, counted: Sequence[LoggedRun]) -> Iterator[
 
 
 def _not_converged(counted: Sequence[LoggedRun]) -> Iterator[str]:
-    """Say which instances count by their quality, as in the package, but do not end as converged ones."""
+    """Report instances that count by their quality, as in the package, but whose final status is not success."""
     names = [f"{_name(run)} ({run.claim})" for run in counted if not claims_success(run)]
     if names:
         yield NOT_CONVERGED(files=_list(names))

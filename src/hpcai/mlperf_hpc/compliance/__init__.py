@@ -1,1 +1,1 @@
-"""Whether logs and packages comply with the rules; the package ``mlperf_logging`` is the authority."""
+"""Compliance of logs and packages with the rules; the package ``mlperf_logging`` is the authority."""

@@ -1,4 +1,4 @@
-"""A round together with the verdicts of its logs, read and parsed once."""
+"""A round with the verdicts of its logs, read and parsed once."""
 
 import gc
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class CheckedRound:
-    """A round, the rule set that judges it, and the verdict of each log by its source."""
+    """A round, its rule set, and the verdict of each log by source."""
 
     round: Round
     choice: Choice
@@ -42,28 +42,28 @@ def read_checked_round(source: Path, *, name: str | None = None, rule_set: str |
 def check_round(
     index: SourceIndex, look: Look[T], *, name: str | None = None, rule_set: str | None = None
 ) -> tuple[CheckedRound, dict[str, T]]:
-    """Read the logs of a source, check each, and let others look at it; the source is read once.
+    """Read the logs of a source, check each, and pass them to a callback; the source is read once.
 
-    A log can only be checked when the rule set is known. Where neither the caller nor the name of the source tells it,
-    the logs are held until all are read: the name, the README and the beginnings of all logs tell then. Each log is
-    parsed once; only those of a round whose logs deny what its folders say are parsed again.
+    Checking needs the rule set. If neither the caller nor the source's name determines it, the logs are held until all
+    are read; then the name, the README and the beginnings of all logs decide. Each log is parsed once, except in a
+    round whose logs contradict its folders: those logs are parsed again.
 
     Parameters
     ----------
     index
-        Of the source, whose logs were not read yet.
+        Index of the source, whose logs were not read yet.
     look
-        Called with path and parsed log (:func:`hpcai.mlperf_hpc.rounds.reading.visit_logs`); what it returns comes back
+        Called with path and parsed log (:func:`hpcai.mlperf_hpc.rounds.reading.visit_logs`); its results are returned
         by the paths of the logs.
     name
-        Name of the round; by default what the source says.
+        Name of the round; defaults to the source's own name.
     rule_set
-        Such as "3.0.0", and then it is the one; by default it is found (:func:`choose_rule_set`).
+        Such as "3.0.0", used as it is; found automatically by default (:func:`choose_rule_set`).
 
     Raises
     ------
     ConfigError
-        If there is no such rule set.
+        If the rule set does not exist.
     ParseError
         If the source cannot be read or holds no log.
     """
@@ -88,7 +88,7 @@ def known_rule_set(name: str) -> str:
     Raises
     ------
     ConfigError
-        If there is no such rule set.
+        If the rule set does not exist.
     """
     words = name.removeprefix("hpc_")
     for rule_set in RULE_SETS:
@@ -114,7 +114,7 @@ def _checked(found: Round, choice: Choice, seen: dict[str, tuple[LogVerdict, T]]
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Keep Python from looking for cycles among the events of logs, which have none; it takes a fifth of the time."""
+    """Disable the cycle collector: events of logs have no cycles, and the search takes a fifth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

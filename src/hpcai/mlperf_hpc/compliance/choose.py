@@ -1,4 +1,4 @@
-"""Which rule set judges a round, found from what is there, and why."""
+"""Choose the rule set of a round from the evidence available, with the reason."""
 
 import datetime
 import re
@@ -12,16 +12,16 @@ from hpcai.mlperf_hpc.rounds.tree import Place
 from hpcai.parsers.mllog import TOKEN, parse_mllog
 
 ROUNDS = {"0.7": "1.0.0", "1.0": "1.0.0", "2.0": "2.0.0", "3.0": "3.0.0"}
-"""Rule set by the version of a round; the package has none for v0.7."""
+"""Rule set by version of the round; the package has none for v0.7."""
 YEARS = {2020: "0.7", 2021: "1.0", 2022: "2.0", 2023: "3.0"}
-"""Version of the round by the year of its newest log: results are submitted again, the newest was made for it."""
+"""Version of the round by the year of its newest log, because older results may be submitted again."""
 NO_RULES = "the package has no rules for v0.7, those of v1.0 are the nearest"
 _VERSION = re.compile(r"v?(\d+\.\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A rule set, such as "2.0.0", and one sentence why it was chosen."""
+    """A rule set, such as "2.0.0", and one sentence with the reason for its choice."""
 
     rule_set: str
     reason: str
@@ -30,8 +30,9 @@ class Choice:
 def choose_rule_set(found: Round) -> Choice:
     """Return the rule set that a round was made for.
 
-    The first of these that speaks decides: the round's name (its folder, archive or README), a benchmark that only one
-    rule set has, the year of the newest log, the tree of v0.7. Runs of our own studies come with their study's.
+    The first available of these decides: the round's name (its folder, archive or README), a benchmark that exists in
+    only one rule set, the year of the newest log, the tree layout of v0.7. Runs of our own studies use their study's
+    rule set.
     """
     runs = [run for submission in found.submissions for run in (*submission.runs, *submission.pruned)]
     benchmarks = {submission.benchmark for submission in found.submissions}
@@ -40,7 +41,7 @@ def choose_rule_set(found: Round) -> Choice:
 
 
 def foresee_rule_set(name: str, logs: Sequence[tuple[Place, bytes]]) -> Choice:
-    """Return the rule set that a round was made for, as far as its name, paths and the first lines of its logs tell."""
+    """Return the rule set of a round as far as its name, paths and the first lines of its logs determine it."""
     places = [place for place, _ in logs]
     is_first = not any(place.scaling for place in places) and any(place.system for place in places)
     benchmarks = {place.benchmark for place in places}
@@ -62,7 +63,7 @@ def _choose(name: str, benchmarks: Set[str], logged_ms: Iterable[float | None], 
 
 
 def first_time_ms(content: bytes) -> float | None:
-    """Return the first time in a log that can be one, of which no more is parsed than that takes."""
+    """Return the first valid time in a log, parsing no more of it than needed."""
     start = content.find(TOKEN.encode())
     while start >= 0:
         end = content.find(b"\n", start)
@@ -75,7 +76,7 @@ def first_time_ms(content: bytes) -> float | None:
 
 
 def choose_by_name(name: str) -> Choice | None:
-    """Return the rule set of a round by its name, such as "v2.0"; None if it names none."""
+    """Return the rule set for a round's name, such as "v2.0"; None if it names none."""
     version = _VERSION.fullmatch(name.strip().lower())
     if version is None or version[1] not in ROUNDS:
         return None
@@ -83,7 +84,7 @@ def choose_by_name(name: str) -> Choice | None:
 
 
 def choose_by_date(newest_ms: float | None) -> Choice | None:
-    """Return the rule set of the year in which the newest log was written; None without a log that tells."""
+    """Return the rule set for the year of the newest log; None without a log that has a time."""
     try:
         year = datetime.datetime.fromtimestamp((newest_ms or 0) / 1000, tz=datetime.UTC).year
     except (ValueError, OverflowError, OSError):

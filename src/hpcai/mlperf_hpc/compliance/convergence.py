@@ -1,7 +1,7 @@
-"""Test against the reference convergence points (RCP): no submission may converge faster than the reference can.
+"""Test against the reference convergence points (RCP): a submission may not converge faster than the reference.
 
-Points and statistics come from ``mlperf_logging.rcp_checker``; its own command writes ``scaling.json`` into what it
-checks, so it is used as a library here and nothing is written (benchmarks.md 10).
+Points and statistics come from ``mlperf_logging.rcp_checker``. Its command writes ``scaling.json`` into the checked
+folder, so we call it as a library and write nothing (benchmarks.md 10).
 """
 
 import math
@@ -17,13 +17,13 @@ from hpcai.parsers.mllog import BrokenLine, Mllog, MllogEvent
 
 RULE = "rcp_checker"
 NOT_CONVERGED_EPOCHS = 1e9
-"""What the package takes for the epochs of a run without success: more than any other."""
+"""Number of epochs that the package assigns to a run without success: more than any other."""
 _WORDS = ("global_batch_size", "submission_benchmark", "eval_error", "eval_accuracy", "run_stop")
 
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """What the RCP test reads in one log.
+    """Input of the RCP test from one log.
 
     Attributes
     ----------
@@ -32,13 +32,13 @@ class Convergence:
     epochs
         Epochs to converge: ``epoch_num`` of the last quality before a successful run_stop; 1e9 without success.
     converged
-        Whether run_stop says success.
+        Whether run_stop reports success.
     batch_samples
         Global batch; -1 if it is not logged.
     benchmark
         As logged; None if it is not.
     error, error_line
-        Why the package stops with an exception at this log; blank if it does not.
+        Why the package raises an exception on this log; blank if it does not.
     """
 
     source: str
@@ -57,22 +57,22 @@ class ConvergenceResult:
     Attributes
     ----------
     passed
-        Whether the package would say that the test passed.
+        Whether the package would report the test as passed.
     reference
-        How the batch was compared: with its own point ("found"), between two points ("interpolated"), with the
-        smallest point ("smaller_batch"), not at all because none is as large ("missing"), or not at all for another
-        reason ("none").
+        Comparison of the batch: with its own point ("found"), between two points ("interpolated"), with the smallest
+        point ("smaller_batch"), none because no point is as large ("missing"), or none for another reason
+        ("none").
     message
         One sentence.
     bypassed
-        Whether it passed only because a ``package_checker_params`` file says so.
+        Whether it passed only because of a ``package_checker_params`` file.
     stops
-        Whether the package stops with an exception.
+        Whether the package raises an exception.
     batch_samples, epochs, mean_epochs, reference_mean_epochs, smallest_mean_epochs
-        Global batch, sorted epochs of the runs, their olympic mean, that of the reference, and the smallest mean that
-        is accepted; None where there is none.
+        Global batch, sorted epochs of the runs, their olympic mean, the reference's mean, and the smallest accepted
+        mean; None where unavailable.
     scaling_factor
-        Factor of the score, at least 1; None where the test says nothing.
+        Factor of the score, at least 1; None if the test gives no result.
     """
 
     passed: bool
@@ -89,7 +89,7 @@ class ConvergenceResult:
 
 
 def read_convergence(log: Mllog, source: str) -> Convergence:
-    """Return what the RCP test reads in a log: it looks for words anywhere in a line, not for keys."""
+    """Return the input of the RCP test from a log. Like the package, it matches words anywhere in a line, not keys."""
     found = Convergence(source, NOT_CONVERGED_EPOCHS, False, -1, None)
     epochs: Any = None
     batch, benchmark, converged, final = found.batch_samples, found.benchmark, False, NOT_CONVERGED_EPOCHS
@@ -120,9 +120,9 @@ def judge_convergence(runs: Sequence[Convergence], rule_set: str, *, bypass: boo
     runs
         All runs of one result of the closed division.
     rule_set
-        Such as "3.0.0": each has its own points.
+        Such as "3.0.0"; each set has its own points.
     bypass
-        Whether a failure passes, subject to review by the committee.
+        Whether a failure passes, subject to committee review.
 
     Notes
     -----
@@ -170,7 +170,7 @@ def _compare(checker: RCP_Checker, batch: float, epochs: tuple[float, ...], *, b
 def _point(
     checker: RCP_Checker, batch: float
 ) -> tuple[Literal["found", "interpolated", "smaller_batch", "missing"], Mapping[str, Any] | None]:
-    """Return how a batch is compared, and with what: the pruned points are the package's default."""
+    """Return how a batch is compared, and the point to compare with; the package uses pruned points by default."""
     points = {point["BS"]: point for point in checker.pruned_rcp_data.values()}
     if batch in points:
         return "found", points[batch]
@@ -195,7 +195,7 @@ def _bypassed(result: ConvergenceResult, *, bypass: bool) -> ConvergenceResult:
 
 
 def _inconsistency(runs: Sequence[Convergence]) -> str:
-    """Return why the package stops before it compares anything; blank if it does not."""
+    """Return why the package stops before comparing anything; blank if it does not."""
     unread = next((run for run in runs if run.error), None)
     if unread is not None:
         return f"{unread.source}:{unread.error_line}: {unread.error}"

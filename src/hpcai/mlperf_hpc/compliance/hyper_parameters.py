@@ -1,7 +1,7 @@
-"""Logged settings against the tables of the rules, where the package does not check them: warnings, never failures.
+"""Compare logged settings with the tables of the rules where the package does not: warnings, never failures.
 
-What each division may choose stands in ``hpcai/rules/mlperf_hpc.yaml``; the benchmarks declare under which names a
-log has a setting.
+``hpcai/rules/mlperf_hpc.yaml`` lists what each division may choose; the benchmarks declare the names of their settings
+in logs.
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ _COMMON = {
     "global_batch_size": "recipe.global_batch",
     "opt_name": "recipe.optimizer",
 }
-"""Settings that all benchmarks log."""
+"""Settings logged by all benchmarks."""
 PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {name: {**_COMMON, **facts.log_settings} for name, facts in BENCHMARKS.items()}
 )
-"""Path in the table of rules by the key of the log; OpenFold is checked by the package alone."""
+"""Path in the table of rules, by log key; OpenFold is checked by the package alone."""
 _KEYS = tuple(dict.fromkeys(key for paths in PATHS.values() for key in paths))
 
 
 def read_settings(log: Mllog) -> dict[str, MllogEvent]:
-    """Return the first line of each setting that the tables speak of."""
+    """Return the first line of each setting that the tables cover."""
     return {key: log.by_key[key][0] for key in _KEYS if key in log.by_key}
 
 
@@ -43,9 +43,9 @@ def check_settings(
     settings
         First line of each setting.
     division
-        "closed" or "open"; of the system file, where there is one.
+        "closed" or "open"; taken from the system file if there is one.
     checked
-        Keys for which the package has failures already: they are not said twice.
+        Keys that already have failures from the package; they are not reported twice.
     """
     if benchmark not in PATHS or division not in rules_of("mlperf_hpc").levels:
         return []
@@ -70,7 +70,7 @@ def _applies(rule: Rule, values: Mapping[str, Any]) -> bool:
 
 
 def _allows(required: Requirement, value: object) -> bool:
-    """Compare as logs write it: an optimizer in letters of either case, a single element of a list without brackets."""
+    """Compare as logs write values: optimizers in either case, a one-element list without brackets."""
     if required.each is not None and not isinstance(value, list):
         return required.allows([value])
     return required.allows(value) or (isinstance(value, str) and required.allows(value.lower()))

@@ -1,7 +1,7 @@
-"""Compliance of one log with a rule set: the verdict of ``mlperf_logging.compliance_checker``, with every failure.
+"""Check one log against a rule set: the verdict of ``mlperf_logging.compliance_checker``, with every failure.
 
-The package keeps one message per key, drops it when a later rule file speaks of the key again, and stops with an
-exception on some logs, which then do not comply. So does this check; it goes on behind such a place to report the rest.
+The package keeps one message per key, drops it when a later rule file covers the key again, and raises an exception on
+some logs, which then do not comply. This check follows it, but continues after such a place to report the rest.
 """
 
 import operator
@@ -14,7 +14,7 @@ from hpcai.mlperf_hpc.compliance.sentences import say_value
 from hpcai.parsers.mllog import TOKEN, Mllog
 
 MOST_FINDINGS = 1000
-"""That are listed of one log; a log that fails line by line would fill tables and memory."""
+"""Findings listed per log; a log that fails line by line would fill tables and memory."""
 
 
 def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
@@ -32,7 +32,7 @@ def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
     Raises
     ------
     ParseError
-        If the package has no such rule set.
+        If the package lacks the rule set.
     """
     files = read_rule_set(rule_set)
     lines = log.by_key
@@ -48,7 +48,7 @@ def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
             continue
         done = RulePass(rules, lines, source)
         done.run()
-        for key in rules.keys:  # what this file says of a key counts in place of what an earlier one said
+        for key in rules.keys:  # rules of this file replace those of earlier files for the same key
             of_keys.pop(key, None)
         of_keys.update(done.of_keys)
         kept += done.kept
@@ -61,7 +61,7 @@ def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
 
 
 def _listed(found: list[Finding], source: str) -> list[Finding]:
-    """Return the findings; of very many on single lines the first ones, and how many more there are."""
+    """Return the findings; beyond the limit, only the first ones and the number of the others."""
     of_lines = [one for one in found if one.line is not None]
     more = of_lines[MOST_FINDINGS:]
     if not more:
@@ -73,7 +73,7 @@ def _listed(found: list[Finding], source: str) -> list[Finding]:
 
 
 def _damage(log: Mllog, source: str) -> list[Finding]:
-    """Return the lines that cannot be read, and a log without events."""
+    """Report lines that cannot be read, and a log without events."""
     findings = []
     for line in log.broken:
         stops = line.kind == "fields"
@@ -86,12 +86,12 @@ def _damage(log: Mllog, source: str) -> list[Finding]:
 
 
 def _times(log: Mllog, source: str) -> list[Finding]:
-    """Warn of times that go backwards, which the package does not look at."""
+    """Warn of times that go backwards, which the package does not check."""
     times = [event.time_ms for event in log.events]
     if all(map(operator.le, times, times[1:])):
         return []
     late = [after for before, after in zip(log.events, log.events[1:], strict=False) if after.time_ms < before.time_ms]
-    if not late:  # a time that is no number is neither before nor after another
+    if not late:  # NaN is neither before nor after another time
         return []
     found = [f"{len(late)} events are earlier than the one before"]
     starts, stops = log.by_key.get("run_start"), log.by_key.get("run_stop")
@@ -103,7 +103,7 @@ def _times(log: Mllog, source: str) -> list[Finding]:
 
 
 def _stop(asked: Asked, source: str, *, loops: bool) -> Finding:
-    """Report a rule file that the package would need but lacks, or would read without end."""
+    """Report a rule file that the package would need but lacks, or would read endlessly."""
     reason = "leads back to itself, the package never ends" if loops else "does not exist, the package stops here"
     line, key = (asked.by.line, asked.by.key) if asked.by else (None, "")
     value = f"{key} {say_value(asked.by.value)} asks for" if asked.by else "the check begins with"

@@ -1,4 +1,4 @@
-"""Structure of a package: what the package checker would see in the folder of an organisation, and how it would end."""
+"""Structure of a package: what the package checker would find in an organisation's folder, and how it would end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ EXPECTED = (PARAMETERS, SCALING_FILE)
 
 @dataclass(frozen=True)
 class OrganisationVerdict:
-    """What was found in the folder of one organisation: its results, and what concerns no single one."""
+    """Verdict on one organisation's folder: its results, and findings outside any single result."""
 
     top: str
     submissions: tuple[SubmissionVerdict, ...]
@@ -35,13 +35,13 @@ def judge_organisation(
     Parameters
     ----------
     top, name
-        The folder, "." for the source itself, and the organisation's name.
+        The folder ("." for the source itself), and the organisation's name.
     index
-        Of the source.
+        Index of the source.
     logs
         Evidence of all logs by path.
     factors
-        Of the ``scaling.json`` files, by folder.
+        Factors of the ``scaling.json`` files, by folder.
     rule_set
         Such as "3.0.0".
     """
@@ -58,7 +58,7 @@ def judge_organisation(
 
 @dataclass(frozen=True)
 class _Package:
-    """One organisation's folder and all that is known of it."""
+    """One organisation's folder with everything read from it."""
 
     top: str
     name: str
@@ -81,7 +81,7 @@ class _Package:
         return findings
 
     def result_folders(self, system: str) -> list[tuple[str, str]]:
-        """Return the folders of logs of a system: those that the package looks at, or those of the tree of v0.7."""
+        """Return a system's folders of logs: those that the package checks, or those of the v0.7 tree."""
         base = self.path("results", system)
         found: list[tuple[str, str]] = []
         for scaling in self.index.folders_in(base):
@@ -113,7 +113,7 @@ class _Package:
     def facts(
         self, system: str, folder: str, scaling: str, fields: Mapping[str, Any] | None, findings: list[Finding]
     ) -> Facts:
-        """Gather what tree and system file say of a folder of logs."""
+        """Collect the facts about a folder of logs from tree and system file."""
         seeds = self.bypasses(self.path("results", system), folder, SEEDS_BYPASS, findings)
         convergence = self.bypasses(self.path("results", system), folder, CONVERGENCE_BYPASS, findings)
         errors = self.power_errors(folder, findings)
@@ -151,7 +151,7 @@ class _Package:
         return [self.logs[path] for path in paths if path in self.logs]
 
     def other_files(self, folder: str) -> list[Finding]:
-        """Warn of files in a folder of logs that are neither logs nor anything that belongs there."""
+        """Warn of unexpected files in a folder of logs."""
         return [
             Finding(f"{folder}/{name}", None, "name", f"{RULE}: file names", f"{name} is not a result_N.txt", "warning")
             for name in self.index.names_in(folder)
@@ -159,7 +159,7 @@ class _Package:
         ]
 
     def unreadable_logs(self, folder: str) -> list[Finding]:
-        """Return what has the name of a log and is none: a folder, or a link that leads nowhere."""
+        """Return entries that are named like a log but are not files: folders and broken links."""
         below = {path for path in self.index.folders if PurePosixPath(path).parent == PurePosixPath(folder)}
         named = {path for path in below if RESULT.fullmatch(PurePosixPath(path).name)}
         root = self.index.root
@@ -169,9 +169,9 @@ class _Package:
         return [Finding(path, None, "name", f"{RULE}: file names", message, stops=True) for path in sorted(named)]
 
     def bypasses(self, system: str, folder: str, word: str, findings: list[Finding]) -> bool:
-        """Return whether a ``package_checker_params`` file leaves out a check.
+        """Return whether a ``package_checker_params`` file disables a check.
 
-        The package compares lines with their ends: only a last line without newline is understood.
+        The package compares lines including their newline, so it only recognises a last line without newline.
         """
         for place in (system, folder):
             words = self.index.contents.get(f"{place}/{PARAMETERS}", b"").decode("utf-8", "replace")
@@ -185,7 +185,7 @@ class _Package:
         return False
 
     def power_errors(self, folder: str, findings: list[Finding]) -> frozenset[str]:
-        """Return the names of logs whose power files do not fit, by the package's own check of a folder ``power``."""
+        """Return the names of logs with invalid power files, using the package's own check of a folder ``power``."""
         power = self.index.root / folder / "power" if self.index.root else Path()
         if self.index.root is None or not power.is_dir():
             return frozenset()

@@ -1,7 +1,7 @@
 """The rule files of the package ``mlperf_logging``, read and compiled once.
 
-The package evaluates the expressions of its own files; so does this library, with the same names in reach. Only files
-of the installed package are ever read: a log that names another one cannot make it run.
+The package evaluates the expressions of its own files; so do we, with the same names in scope. Only files of the
+installed package are read: a log that names another file cannot make it run.
 """
 
 import importlib.metadata
@@ -25,7 +25,7 @@ _REQUIREMENT = re.compile(r"EXACTLY_ONE|AT_LEAST_ONE|AT_LEAST_ONE_OR\(.*\)|")
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Code of a rule file: its words, and compiled."""
+    """Code of a rule file: source text and compiled form."""
 
     text: str
     code: CodeType
@@ -33,31 +33,31 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """What a rule file says of one key.
+    """Rules of a file for one key.
 
     Attributes
     ----------
     name
         The key.
     requirement
-        REQ as it stands there: how often the key has to occur; blank for no requirement.
+        REQ as in the file: how often the key must occur; blank without a requirement.
     alternatives
-        The keys of AT_LEAST_ONE_OR, this one among them; empty for other requirements.
+        The keys of AT_LEAST_ONE_OR, including this one; empty for other requirements.
     checks
-        CHECK: each has to hold on each line of the key.
+        CHECK: each must hold on every line of the key.
     action
-        POST: done after the checks.
+        POST: runs after the checks.
     at_least_one
-        ATLEAST_ONE_CHECK: has to hold on one line of the key.
+        ATLEAST_ONE_CHECK: must hold on at least one line of the key.
     once
-        Whether only the first line of the key is looked at, as of all keys with ``submission_``.
+        Whether only the first line of the key is checked, as for all ``submission_`` keys.
     ordered
-        Whether it matters what was logged before: the code looks at a state, changes it, or asks for rule files.
+        Whether earlier lines matter: the code reads or changes a state, or requests rule files.
     uses_line
-        Whether the code looks at the whole line (``ll``).
+        Whether the code reads the whole line (``ll``).
     holds, meets
-        All checks, and the check for one line, each as a function of ``v``, which is faster than evaluating them; None
-        where there are none, or where a function would see other names than an evaluated expression.
+        All checks, and the check for one line, each as a function of ``v``, which is faster than evaluation. None if
+        there are none, or if a function would see other names than an evaluated expression.
     """
 
     name: str
@@ -75,7 +75,7 @@ class KeyRule:
 
 @dataclass(frozen=True)
 class RuleFile:
-    """One rule file: what is done before the first line, and what is said of each key."""
+    """One rule file: its initial code, and its rules for each key."""
 
     name: str
     begin: CodeType | None
@@ -83,17 +83,17 @@ class RuleFile:
 
 
 def package_version() -> str:
-    """Return name and version of the package whose rules these are."""
+    """Return name and version of the package that provides the rules."""
     return f"mlperf-logging {importlib.metadata.version('mlperf-logging')}"
 
 
 def start_file(rule_set: str) -> str:
-    """Return the name of the rule file that a check begins with."""
+    """Return the name of a check's first rule file."""
     return f"hpc_{rule_set}/common.yaml"
 
 
 def new_state(rules: RuleFile, enqueue: Callable[[str], None]) -> dict[str, Any]:
-    """Return the names that the expressions of a rule file see, as the package gives them to each file and log."""
+    """Return the names visible to the expressions of a rule file, as the package defines them per file and log."""
     kept: dict[str, Any] = {}
     state = {"enqueue_config": enqueue, "s": kept, "is_integer": mlp_compliance.is_integer, "math": math}
     if rules.begin is not None:
@@ -108,7 +108,7 @@ def read_rule_set(rule_set: str) -> Mapping[str, RuleFile]:
     Raises
     ------
     ParseError
-        If the package has no such rule set, or a rule file says what this library cannot evaluate.
+        If the package lacks the rule set, or a rule file contains something this library cannot evaluate.
     """
     folder = Path(mlp_compliance.__file__).parent / f"hpc_{rule_set}"
     files = {f"{folder.name}/{path.name}": path for path in sorted(folder.glob("*.yaml"))}
@@ -163,7 +163,7 @@ def _read_key(entry: dict[str, Any], name: str) -> KeyRule:
 
 def _as_function(expressions: Sequence[Expression]) -> CodeType | None:
     """Compile the conjunction of expressions as a function of the line's content."""
-    # Within a comprehension or lambda an evaluated expression does not see `v`, but a function's would.
+    # Inside a comprehension or lambda, an evaluated expression does not see `v`, but a function would.
     nested = any(isinstance(part, CodeType) for one in expressions for part in one.code.co_consts)
     if not expressions or nested or any("ll" in one.code.co_names for one in expressions):
         return None

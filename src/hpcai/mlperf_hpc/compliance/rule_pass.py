@@ -1,4 +1,4 @@
-"""One rule file applied to the lines of one log, as ``ComplianceChecker.configured_checks`` of the package does it."""
+"""Apply one rule file to the lines of one log, like ``ComplianceChecker.configured_checks`` of the package."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ Lines = Mapping[str, Sequence[MllogEvent]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A rule file that is to be applied as well, and the line that asks for it; None for the first file."""
+    """A further rule file to apply, and the line that requests it; None for the first file."""
 
     name: str
     by: MllogEvent | None
@@ -30,13 +30,13 @@ class RulePass:
     Attributes
     ----------
     of_keys
-        Failures by key, which a later rule file can take back.
+        Failures by key, which a later rule file can withdraw.
     kept
-        Failures that none takes back.
+        Failures that are final.
     warnings
-        What decides nothing.
+        Findings that do not affect the verdict.
     asked
-        Further rule files, in the order of the lines that ask for them.
+        Further rule files, in the order of the lines that request them.
     """
 
     def __init__(self, rules: RuleFile, lines: Lines, source: str) -> None:
@@ -53,9 +53,9 @@ class RulePass:
         self._functions: dict[CodeType, Callable[[Mapping[str, Any]], object]] = {}
 
     def run(self) -> None:
-        """Go through the lines of all keys, and count them.
+        """Check the lines of all keys, and count them.
 
-        The order of the lines matters only for keys whose code keeps or looks at a state, or asks for other files.
+        The order of lines matters only for keys whose code uses a state or requests other files.
         """
         ordered: list[MllogEvent] = []
         for rule in self._rules.keys.values():
@@ -72,7 +72,7 @@ class RulePass:
         self._check_occurrences()
 
     def _failing(self, rule: KeyRule, found: Sequence[MllogEvent]) -> Sequence[MllogEvent]:
-        """Return the lines of a rule without action that need a closer look: not those on which all checks hold."""
+        """Return the lines of a rule without action that need a closer look, skipping those where all checks hold."""
         if rule.holds is None or rule.at_least_one is not None:
             return found
         holds = self._function(rule.holds)
@@ -81,20 +81,20 @@ class RulePass:
             try:
                 if holds({"value": event.value, "metadata": event.metadata}):
                     continue
-            except Exception:  # noqa: S110  it is evaluated again, and the error reported
+            except Exception:  # noqa: S110  evaluated again later, which reports the error
                 pass
             failing.append(event)
         return failing
 
     def _look_at(self, rule: KeyRule, event: MllogEvent) -> None:
-        """Evaluate what a rule says of one line."""
+        """Evaluate the rules for one line."""
         names: dict[str, Any] = {"v": {"value": event.value, "metadata": event.metadata}}
         if rule.uses_line:
             names["ll"] = LogLine(event.text, event.time_ms, event.key, names["v"], event.number)
         for check in () if self._call(rule.holds, names["v"]) else rule.checks:
             try:
                 held = eval(check.code, self._state, names)  # noqa: S307
-            except Exception as error:  # the package takes any for a failed check
+            except Exception as error:  # the package treats any exception as a failed check
                 self._fail(event.line, rule.name, check.text, f"{say_check(check.text, event)} ({_describe(error)})")
             else:
                 if not held:
@@ -114,14 +114,14 @@ class RulePass:
             return False
 
     def _function(self, code: CodeType) -> Callable[[Mapping[str, Any]], object]:
-        """Return a compiled function that sees this pass's state; made once."""
+        """Return a compiled function bound to this pass's state; created once."""
         function = self._functions.get(code)
         if function is None:
             function = self._functions[code] = eval(code, self._state)  # noqa: S307
         return function
 
     def _act(self, action: Expression, rule: KeyRule, event: MllogEvent, names: dict[str, Any]) -> None:
-        """Do what a rule wants done after its checks, and take the rule files that it requires."""
+        """Run a rule's action after its checks, and queue the rule files that it requires."""
         try:
             exec(action.code, self._state, names)  # noqa: S102
         except Exception as error:
@@ -131,7 +131,7 @@ class RulePass:
         self._names.clear()
 
     def _meet(self, check: Expression, rule: KeyRule, event: MllogEvent, names: dict[str, Any]) -> None:
-        """Evaluate what has to hold on one line of the key; the package stops where it cannot tell."""
+        """Evaluate the check that must hold on one line of the key; the package stops where it cannot decide."""
         try:
             if rule.meets is None:
                 held = bool(eval(check.code, self._state, names))  # noqa: S307
@@ -169,7 +169,7 @@ class RulePass:
             self.kept.append(self._finding(None, words, f"REQ AT_LEAST_ONE_OR({words})", message))
 
     def _repeated(self, rule: KeyRule, found: Sequence[MllogEvent]) -> None:
-        """Report a key that occurs more than once; equal values are only warned of."""
+        """Report a key that occurs more than once; equal values only cause a warning."""
         same = _all_same(found)
         places = ", ".join(str(event.line) for event in found[:4]) + (", …" if len(found) > 4 else "")
         values = "equal" if same else "different"
@@ -192,7 +192,7 @@ def _number(event: MllogEvent) -> int:
 
 
 def _all_same(found: Iterable[MllogEvent]) -> bool:
-    """Return whether all lines have one value, as the package's own reader gives them (there every NaN is the same)."""
+    """Return whether all lines have the same value, as parsed by the package (where every NaN is the same object)."""
     values = [event.value for event in found]
     if values.count(values[0]) == len(values):
         return True

@@ -1,6 +1,6 @@
-"""Seeds of the runs of a result: each run logs one, and no two runs the same one from the same line of code.
+"""Seeds of a result's runs: each run logs one, and no two runs log the same one from the same line of code.
 
-The semantics are those of ``mlperf_logging.package_checker.seed_checker``, which is applied to the closed division.
+The semantics are those of ``mlperf_logging.package_checker.seed_checker``, which applies to the closed division.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class SeedRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoggedSeeds:
-    """All seeds of a log; ``error`` says, with its line, why the package reads none of them."""
+    """All seeds of a log; ``error`` gives, with its line, the reason why the package reads none of them."""
 
     source: str
     records: tuple[SeedRecord, ...]
@@ -37,7 +37,7 @@ class LoggedSeeds:
 
 
 def read_seeds(log: Mllog, source: str) -> LoggedSeeds:
-    """Return the seeds of a log as the package reads them: none at all if one line of the log cannot be read."""
+    """Return the seeds of a log as the package reads them: none if any line of the log is unreadable."""
     if log.broken:
         return LoggedSeeds(source, (), f"the line cannot be read: {log.broken[0].error}", log.broken[0].line)
     records = []

@@ -7,19 +7,19 @@ from hpcai.parsers.mllog import MllogEvent
 LONGEST = 60
 _IN_METADATA = re.compile(r"'(\w+)' in v\['metadata'\]")
 _OF_ORDER = {
-    "not s['init_stopped']": "stands after init_stop, expected before it",
-    "not s['run_started']": "stands after run_start, expected before it",
-    "s['init_started']": "stands before any init_start, expected after it",
-    "s['run_started']": "stands before run_start, expected after it",
-    "s['staging_started']": "stands before any staging_start, expected after it",
-    "( s['init_stopped'] == True )": "stands before init_stop, expected after it",
+    "not s['init_stopped']": "is logged after init_stop, expected before it",
+    "not s['run_started']": "is logged after run_start, expected before it",
+    "s['init_started']": "is logged before any init_start, expected after it",
+    "s['run_started']": "is logged before run_start, expected after it",
+    "s['staging_started']": "is logged before any staging_start, expected after it",
+    "( s['init_stopped'] == True )": "is logged before init_stop, expected after it",
     "ll.timestamp - s['first_init_start'] < (30*60*1e3)": "comes 30 minutes or more after the first init_start",
     "v['value'] != ''": "is blank, expected a value",
 }
 
 
 def say_check(text: str, event: MllogEvent) -> str:
-    """Return what a line that does not fulfil an expression has, and what the expression wants."""
+    """Describe a line that fails an expression, and what the expression requires."""
     if text in _OF_ORDER:
         return f"{event.key} {_OF_ORDER[text]}"
     needed = _IN_METADATA.fullmatch(text)
@@ -31,6 +31,6 @@ def say_check(text: str, event: MllogEvent) -> str:
 
 
 def say_value(value: object) -> str:
-    """Return a value as it stands in a log, a long one cut short."""
+    """Return a value as logged, cut if it is long."""
     words = repr(value)
     return words if len(words) <= LONGEST else f"{words[:LONGEST]}…"

@@ -20,12 +20,12 @@ from hpcai.parsers.mllog import Mllog, MllogEvent
 
 RULE = "package_checker"
 FAILURES_ALLOWED = 1
-"""One log may fail: under olympic scoring it is dropped (package_checker, check_training_result_files)."""
+"""One log may fail: olympic scoring drops it (package_checker, check_training_result_files)."""
 
 
 @dataclass(frozen=True)
 class Remains:
-    """What is left of a log besides its verdict: seeds, convergence, first lines of settings, logged division."""
+    """The parts of a log that later checks need: seeds, convergence, first lines of settings, logged division."""
 
     seeds: LoggedSeeds
     convergence: Convergence
@@ -43,7 +43,7 @@ class Evidence:
 
 
 def read_remains(source: str, log: Mllog) -> Remains:
-    """Return what a package check keeps of a log."""
+    """Return the parts of a log that a package check keeps."""
     return Remains(
         read_seeds(log, source),
         read_convergence(log, source),
@@ -59,10 +59,10 @@ def _first(log: Mllog, key: str) -> str:
 
 @dataclass(frozen=True)
 class Facts:
-    """What tree and system file say of a result.
+    """Facts about a result from tree and system file.
 
-    ``division`` is that of the system file, or without one that of the logs; ``power_errors`` are the names of logs
-    whose power files do not fit; ``scaling_factor`` is that of a ``scaling.json`` that lies there.
+    ``division`` comes from the system file or, without one, from the logs; ``power_errors`` are the names of logs with
+    invalid power files; ``scaling_factor`` comes from the folder's ``scaling.json``.
     """
 
     folder: str
@@ -80,25 +80,25 @@ class Facts:
 
 @dataclass(frozen=True)
 class SubmissionVerdict:
-    """Whether a result would be accepted, and all that was found.
+    """Whether a result would be accepted, and all findings.
 
     Attributes
     ----------
     folder, org, system, benchmark, scaling, division
-        Which result.
+        Identity of the result.
     runs, runs_by_rule
-        Logs that are there and that the rules want (at least that many of weak scaling).
+        Number of logs found and required (a minimum for weak scaling).
     complying
-        Logs that comply.
+        Number of logs that comply.
     accepted
-        Whether the package would find no error: enough runs, at most one that does not comply, good seeds, and a
+        Whether the package would find no error: enough runs, at most one that does not comply, valid seeds, and
         convergence that is not too fast.
     logs, pruned
-        Verdicts of the logs; those of ``pruned_results`` decide nothing.
+        Verdicts of the logs; those of ``pruned_results`` do not affect the verdict.
     convergence
         The RCP test; None in the open division, which has none.
     findings
-        What concerns the result as a whole or several of its logs, and warnings.
+        Findings on the result as a whole or on several logs, and warnings.
     """
 
     folder: str
@@ -118,13 +118,13 @@ class SubmissionVerdict:
 
     @property
     def stops(self) -> bool:
-        """Whether the package would end with an exception instead of a verdict."""
+        """Whether the package would raise an exception instead of giving a verdict."""
         found = [*self.findings, *(finding for log in self.logs for finding in log.findings)]
         return any(finding.stops for finding in found)
 
 
 def runs_by_rule() -> Mapping[str, int]:
-    """Return the number of runs that a result of each benchmark needs, from the package."""
+    """Return the number of runs that a result of each benchmark needs, according to the package."""
     counts: Mapping[str, int] = get_result_file_counts("hpc")
     return counts
 
@@ -137,9 +137,9 @@ def judge_submission(
     Parameters
     ----------
     facts
-        Of tree and system file.
+        Facts from tree and system file.
     logs, pruned
-        In the order of their names.
+        Evidence in the order of names.
     rule_set
         Such as "3.0.0".
     """
@@ -183,7 +183,7 @@ def _count_runs(facts: Facts, found: int, needed: int) -> list[Finding]:
 
 
 def _count_failures(facts: Facts, logs: Sequence[Evidence]) -> list[Finding]:
-    """One log that does not comply is accepted, unless the package stops at it."""
+    """Accept one log that does not comply, unless the package stops at it."""
     failed = {PurePosixPath(log.verdict.source).stem for log in logs if not log.verdict.complies}
     names = sorted(failed | facts.power_errors)
     stopping = [log.verdict.source for log in logs if any(finding.stops for finding in log.verdict.findings)]
@@ -216,7 +216,7 @@ def _say_convergence(facts: Facts, result: ConvergenceResult) -> list[Finding]:
 
 
 def _look_closer(facts: Facts, log: Evidence) -> list[Finding]:
-    """Return what the package does not look at in one log: its division, its benchmark, and the rules' tables."""
+    """Return findings on one log that the package does not check: division, benchmark, and the rules' tables."""
     verdict, remains = log.verdict, log.remains
     findings = [
         Finding(verdict.source, None, f"submission_{name}", f"MLPerf HPC rules, {name}", message, "warning")

@@ -1,4 +1,4 @@
-"""Check of system files: the 33 fields that the package asks for, and values that say nothing."""
+"""Check system files: the 33 required fields, and placeholder values."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ REQUIRED_FIELDS = (
     "operating_system",
     "sw_notes",
 )
-"""The package has them inside a function; a test holds both lists equal."""
+"""Copied from inside a function of the package; a test keeps both lists equal."""
 JOINED_FIELDS = (
     "submitter",
     "system_name",
@@ -53,14 +53,14 @@ JOINED_FIELDS = (
     "accelerators_per_node",
     "framework",
 )
-"""Fields that the package joins to a line of text: it stops where one is not a text."""
+"""Fields that the package joins as text; it stops if one is not a string."""
 NOTES = ("hw_notes", "sw_notes")
 """Fields that may be blank."""
 _COUNTS = ("number_of_nodes", "host_processors_per_node", "accelerators_per_node")
 
 
 def read_fields(path: str, content: bytes) -> tuple[dict[str, Any] | None, list[Finding]]:
-    """Return the fields of a system file, or None and the failure that it is not a JSON object."""
+    """Return the fields of a system file; None, with a failure, if it is not a JSON object."""
     try:
         fields = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -78,13 +78,13 @@ def check_system(path: str, content: bytes) -> list[Finding]:
     Parameters
     ----------
     path
-        Of the file, relative to the root.
+        Path of the file, relative to the root.
 
     Returns
     -------
     list of Finding
-        Failures for missing fields and for what stops the package; warnings for blank and placeholder values, an
-        unknown division and counts that are no whole numbers.
+        Failures for missing fields and for values that stop the package; warnings for blank and placeholder values,
+        unknown divisions and counts that are not whole numbers.
     """
     fields, findings = read_fields(path, content)
     if fields is None:

@@ -12,12 +12,12 @@ VERDICT_COLUMNS = columns_of("mlperf_verdicts")
 
 
 def verdict_table(rounds: Iterable[CheckedRound]) -> pd.DataFrame:
-    """Return one row per finding of a log, and one with a blank rule per log without any.
+    """Return one row per finding of a log; logs without findings get one row with a blank rule.
 
     Returns
     -------
     pandas.DataFrame
-        ``VERDICT_COLUMNS``; the line is missing (NA) where a finding concerns no single line.
+        ``VERDICT_COLUMNS``; the line is missing (NA) where a finding has no single line.
     """
     rows = [row for checked in rounds for row in _rows(checked)]
     table = pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))

@@ -32,12 +32,12 @@ LARGEST_BYTES = 50 * 1024 * 1024
 
 
 def check_hygiene(entries: Iterable[Entry]) -> list[Finding]:
-    """Look at all names, sizes and links below a folder.
+    """Check all names, sizes and links below a folder.
 
     Returns
     -------
     list of Finding
-        Warnings, because the package checker looks at none of these.
+        Warnings only, because the package checker ignores all of these.
     """
     return [
         Finding(printable(entry.path), None, name, f"{RULE}: {rule}", message, "warning")
@@ -58,7 +58,7 @@ def _look(entry: Entry) -> Iterator[tuple[str, str, str]]:
 
 
 PackageAnswer = Literal["no errors", "errors", "stops", "no logs"]
-"""no logs: no errors either, because it looks at no logs outside of folders strong and weak."""
+""""no logs" also means no errors, because the package checks no logs outside the folders strong and weak."""
 
 
 @dataclass(frozen=True)
@@ -68,24 +68,24 @@ class PackageVerdict:
     Attributes
     ----------
     source, name
-        What was checked, and the name of the round.
+        The source, and the name of the round.
     rule_set, reason
-        Which rule set judged it, and why this one.
+        The rule set, and the reason for its choice.
     checker
-        Name and version of the package whose rules these are.
+        Name and version of the package that provides the rules.
     complies
-        Whether nothing failed that decides.
+        Whether there is no failure.
     package_answers
-        How the package's own checker ends for each organisation: it finds no errors, errors, or stops with an
-        exception. Empty where the source is not an organisation's folder.
+        How the package's checker ends for each organisation: without errors, with errors, or with an exception.
+        Empty where the source is not an organisation's folder.
     submissions
         Verdicts of the results; empty for a single log.
     logs
-        Verdicts of logs that belong to no result that was judged, such as a single log.
+        Verdicts of logs outside any judged result, such as a single log.
     findings
-        What concerns system files, tree and repository.
+        Findings on system files, tree and repository.
     not_checked
-        What could not be looked at, and why.
+        What could not be checked, and why.
     """
 
     source: str
@@ -101,7 +101,7 @@ class PackageVerdict:
     not_checked: tuple[str, ...]
 
     def all_findings(self) -> Iterator[Finding]:
-        """Yield what was found in tree, results and logs."""
+        """Yield the findings on tree, results and logs."""
         yield from self.findings
         for submission in self.submissions:
             yield from submission.findings
@@ -111,7 +111,7 @@ class PackageVerdict:
             yield from log.findings
 
     def to_json(self) -> dict[str, Any]:
-        """Return the verdict for a JSON file; what is no number is null."""
+        """Return the verdict for a JSON file; NaN and infinity become null."""
         return {name: _plain(value) for name, value in dataclasses.asdict(self).items()}
 
 
@@ -123,12 +123,12 @@ def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
     source
         What to judge; it is only read.
     rule_set
-        Such as "3.0.0"; found by itself if None.
+        Such as "3.0.0"; None to choose it automatically.
 
     Raises
     ------
     ConfigError
-        If there is no such rule set.
+        If the rule set does not exist.
     ParseError
         If the source cannot be read or holds no log.
     """
@@ -136,7 +136,7 @@ def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
     checked, remains = check_round(index, read_remains, rule_set=rule_set)
     rules = checked.choice.rule_set
     logs = {path: Evidence(checked.verdicts[path], remains[path]) for path in remains}
-    # The package counts them, a round does not.
+    # The package counts these logs; a round does not.
     for path in index.unnumbered:
         log = parse_mllog(index.contents[path], path)
         logs[path] = Evidence(check_log(log, rules, source=path), read_remains(path, log))
@@ -178,7 +178,7 @@ def _names(found: Round, tops: list[str], source: Path) -> dict[str, str]:
 
 
 def _judge_loose(one: Submission, logs: Mapping[str, Evidence], rule_set: str) -> SubmissionVerdict | None:
-    """Judge a result whose folder is not part of an organisation's: by its logs alone."""
+    """Judge a result outside any organisation's folder, from its logs alone."""
     if one.benchmark not in runs_by_rule():
         return None
     found = [logs[run.source] for run in sorted(one.runs, key=lambda run: run.source)]
@@ -196,7 +196,7 @@ def _judge_loose(one: Submission, logs: Mapping[str, Evidence], rule_set: str) -
 
 
 def _answer(part: OrganisationVerdict) -> PackageAnswer:
-    """Return how the package's own checker ends; it looks at no logs outside of strong and weak."""
+    """Return how the package's checker ends; it checks no logs outside strong and weak."""
     flat = {finding.source for one in part.submissions for finding in one.findings if finding.key == "scaling"}
     seen = [one for one in part.submissions if one.folder not in flat]
     if any(finding.stops for finding in part.findings) or any(one.stops for one in seen):

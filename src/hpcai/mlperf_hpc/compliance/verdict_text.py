@@ -15,14 +15,14 @@ SHOWN_PLACES = 3
 
 
 def describe_verdict(verdict: "PackageVerdict", *, warnings: bool, ungrouped: bool) -> Iterator[str]:
-    """Yield the verdict for people: its sum, the package's answers, each result, and what was found.
+    """Yield the verdict as text: its summary, the package's answers, each result, and the findings.
 
     Parameters
     ----------
     warnings
-        Whether warnings are told, not only counted.
+        Whether to list warnings instead of only counting them.
     ungrouped
-        Whether each finding has its own line.
+        Whether each finding gets its own line.
     """
     word = "complies" if verdict.complies else "does not comply"
     yield f"{verdict.source}: {word}; rule set {verdict.rule_set}: {verdict.reason}; {verdict.checker}"
@@ -78,7 +78,7 @@ def _section(title: str, findings: list["Finding"], *, ungrouped: bool) -> Itera
 
 
 def _group(rule: str, members: list["Finding"]) -> Iterator[str]:
-    """Yield a group with its first message, or each of the few."""
+    """Yield a group with its first message, or each finding if there are few."""
     if len(members) == 1:
         yield f"  {place_of(members[0])} [{rule}] {members[0].message}"
         return
@@ -93,5 +93,5 @@ def _places(members: Iterable["Finding"]) -> str:
 
 
 def place_of(finding: "Finding") -> str:
-    """Return file and line of a finding, as editors and terminals understand them."""
+    """Return file and line of a finding in the format that editors and terminals recognise."""
     return finding.source if finding.line is None else f"{finding.source}:{finding.line}"

@@ -1,1 +1,1 @@
-"""Published result repositories and own runs as the same submissions, systems and runs."""
+"""Read published result repositories and own runs into the same submissions, systems and runs."""

@@ -1,4 +1,4 @@
-"""Files straight out of an archive, which is read once, within the limits, and is never extracted to disk."""
+"""Read files straight from an archive: once, within the limits, without extracting it to disk."""
 
 import bz2
 import gzip
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 18
 ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Python unpacks the other ones a whole piece at a time, whatever that becomes."""
+"""Python decompresses other methods a whole block at a time, with unbounded output."""
 DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, struct.error),
     *(EOFError, OSError, RuntimeError, ValueError, IndexError, OverflowError),
 )
-"""What the archive libraries raise at damaged, encrypted or unsupported archives (NotImplementedError among them)."""
+"""Exceptions of the archive libraries for damaged, encrypted or unsupported archives (NotImplementedError included)."""
 
 
 class _XzStream(io.RawIOBase):
-    """An xz file that gets no more memory than the limit: `lzma.LZMAFile` gives the gigabytes that a head asks for."""
+    """An xz file with a memory limit: `lzma.LZMAFile` allocates the gigabytes that a header asks for."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
@@ -68,7 +68,7 @@ class _XzStream(io.RawIOBase):
                 return len(data)
 
     def _decode(self, most: int) -> bytes | None:
-        """Return the next piece, which may be empty; None at the end, which may have zeros behind it."""
+        """Return the next chunk, which may be empty; None at the end, which zeros may follow."""
         packed = b""
         if self._decoder.eof:
             packed = self._decoder.unused_data.lstrip(b"\0")
@@ -101,11 +101,11 @@ COMPRESSIONS: dict[bytes, Callable[[Path], Stream]] = {
     b"\xfd7zXZ\x00": _XzStream,
     b"BZh": bz2.BZ2File,
 }
-"""First bytes of compressed tar archives. The streams check their own sums, which tarfile's stream mode does not."""
+"""Magic bytes of compressed tar archives. These streams verify checksums, which tarfile's stream mode does not."""
 
 
 def is_archive(source: Path) -> bool:
-    """Tell an archive by its content, not by its name."""
+    """Recognise an archive by its content, not by its name."""
     with source.open("rb") as stream:
         head = stream.read(262)
     return head.startswith((*COMPRESSIONS, *ZIP_STARTS)) or head[257:262] == b"ustar"
@@ -130,14 +130,14 @@ def read_archive(source: Path, wanted: Wanted, repairs: list[Repair]) -> Files:
         with opener(source) if opener else source.open("rb") as stream:
             counted = _Counted(stream, budget)
             yield from _read_tar(counted, wanted, repairs, budget)
-            while counted.read(1 << 20):  # to the end, where the compressed stream's sum stands
+            while counted.read(1 << 20):  # read to the end, where the stream's checksum is
                 pass
     except DAMAGE as error:
         raise ParseError(at(str(source), CUT(reason=error or type(error).__name__))) from error
 
 
 class _Counted:
-    """A stream whose bytes count as unpacked ones."""
+    """A stream whose bytes count towards the limit on unpacked data."""
 
     def __init__(self, stream: Stream, budget: Budget) -> None:
         self._stream = stream
@@ -150,10 +150,10 @@ class _Counted:
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose damaged or swollen head is an error.
+    """A member whose damaged or oversized header is an error.
 
-    tarfile takes a damaged head for the end of the archive, reads long names and attributes into memory whatever their
-    size, and holds the map of a sparse file, which can be larger than the archive.
+    tarfile treats a damaged header as the end of the archive, reads long names and attributes of any size into memory,
+    and holds the map of a sparse file, which can be larger than the archive.
     """
 
     _HEADS = (
@@ -171,7 +171,7 @@ class _Member(tarfile.TarInfo):
             raise _damaged(error) from error
 
     def _proc_member(self, archive: tarfile.TarFile) -> "_Member":
-        """Process one head; tarfile's own place for classes that read kinds of members in their way."""
+        """Process one header; tarfile's hook for subclasses."""
         if self.type == tarfile.GNUTYPE_SPARSE:
             self._refuse_sparse()
         if self.type in self._HEADS and self.size > limits.HEAD_BYTES:
@@ -185,7 +185,7 @@ class _Member(tarfile.TarInfo):
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
 
-# typeshed does not list them; they are documented by tarfile's source alone
+# typeshed omits them; only tarfile's source documents them
 _END = getattr(tarfile, "EOFHeaderError")  # noqa: B009
 _DAMAGED_HEADERS = getattr(tarfile, "HeaderError")  # noqa: B009
 
@@ -195,10 +195,10 @@ def _damaged(error: Exception) -> tarfile.ReadError:
 
 
 def _read_tar(stream: _Counted, wanted: Wanted, repairs: list[Repair], budget: Budget) -> Files:
-    readable = cast("IO[bytes]", stream)  # nothing but its read() is called
+    readable = cast("IO[bytes]", stream)  # only its read() is called
     with tarfile.open(fileobj=readable, mode="r|", bufsize=CHUNK_BYTES, tarinfo=_Member) as archive:
         while (member := archive.next()) is not None:
-            # What tarfile remembers of each member is not needed, and millions of them would fill the memory.
+            # tarfile's list of members is not needed, and millions of them would fill the memory.
             archive.members.clear()  # type: ignore[attr-defined]
             archive.pax_headers = {}
             budget.pass_member(member.size)
@@ -227,12 +227,12 @@ def _read_zip(source: Path, wanted: Wanted, repairs: list[Repair], budget: Budge
             elif member.compress_type not in ZIP_METHODS:
                 raise zipfile.BadZipFile(f"compression method {member.compress_type} of {path!r}, expected deflate")
             elif fits(path, member.file_size, repairs):
-                with archive.open(member) as stream:  # a size that is too small ends in a wrong sum
+                with archive.open(member) as stream:  # too small a size fails the checksum
                     yield from admit(path, stream.read(member.file_size), budget, repairs)
 
 
 def _safe_path(name: str, wanted: Wanted, repairs: list[Repair]) -> str | None:
-    """Return the path of a member that is wanted and leads nowhere else; what is wanted and does is listed."""
+    """Return the path of a wanted member; wanted members with a path outside the archive are listed instead."""
     path = PurePosixPath(name.replace("\\", "/"))
     words = path.as_posix()
     if path.is_absolute() or ".." in path.parts:

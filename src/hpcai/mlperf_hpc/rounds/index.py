@@ -1,4 +1,4 @@
-"""A source of published logs, opened once: what its paths and small files tell, and its logs as they come by."""
+"""A source of published logs, opened once: facts from paths and small files, and its logs one by one."""
 
 import hashlib
 import json
@@ -31,37 +31,37 @@ from hpcai.parsers.identify import describe
 from hpcai.parsers.mllog import TOKEN
 
 DEEPEST = 3
-"""An archive has the repository's folder, the organisation's, and then ``results``."""
+"""An archive contains the repository's folder, the organisation's, and then ``results``."""
 LARGEST_FACTOR = 100.0
-"""Of scaling.json: the largest published penalty is 1.023."""
+"""Largest factor accepted from scaling.json; the largest published penalty is 1.023."""
 
 
 @dataclass
 class SourceIndex:
-    """One source: a result repository, a part of one, a log, or an archive. Nothing of it is ever written.
+    """One source: a result repository, a part of one, a log, or an archive. It is only read.
 
-    Its attributes are whole when :meth:`logs` has been gone through, which opens the source, once.
+    The attributes are complete once :meth:`logs` is exhausted, which opens the source a single time.
 
     Attributes
     ----------
     source
         The folder, log or archive.
     entries
-        Names, sizes and broken links of a folder; None if nobody asks for them.
+        Names, sizes and broken links of a folder; None if not requested.
     repairs
-        What was left out, or read otherwise than it stands there.
+        Files left out, and values read differently than written.
     contents
-        Of the files that a package check reads besides logs: system files, ``package_checker_params``, and logs whose
-        names have no number.
+        Content of the files that a package check reads besides logs: system files, ``package_checker_params``, and
+        logs without a number in their names.
     sha256
-        Of each log and system file of a folder.
+        Digest of each log and system file of a folder.
     systems, factors, readme
         The system files; factors of ``scaling.json`` by their folders; the beginning of the first README.
 
     Raises
     ------
     ParseError
-        If there is no such source, or its name is not a text.
+        If the source does not exist, or its name is not valid text.
     """
 
     source: Path
@@ -94,7 +94,7 @@ class SourceIndex:
         return self.source if self.source.is_dir() else None
 
     def logs(self) -> Iterator[tuple[Place, bytes]]:
-        """Yield each log with its place, and take what all other files tell on the way.
+        """Yield each log with its place, and collect facts from all other files on the way.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class SourceIndex:
         around = real_path(self.source).parts if self.root else ()
         for path, content in read_files(self.source, self._wants, self.repairs, entries=self.entries):
             yield from self._take(path, content, around)
-        # A file that only the package check reads is not part of a round, and so is none that it does not read.
+        # Neither a file that only the package check reads, nor one that it ignores, is part of a round.
         self.repairs[:] = [one for one in self.repairs if not _is_read_by_the_package_alone(one.source)]
 
     def _wants(self, path: str) -> bool:
@@ -167,7 +167,7 @@ class SourceIndex:
             parts: Files = admit(source.name, content, Budget(source), self.repairs)
             yield from ((place, part) for _, part in parts)
 
-    # What the paths tell, once all are known.
+    # Facts from the paths, available once all paths are known.
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -176,26 +176,26 @@ class SourceIndex:
 
     @cached_property
     def folders(self) -> frozenset[str]:
-        """Folders of a source that is a folder itself, also empty ones; those of an archive follow from its files."""
+        """Folders of a source folder, including empty ones; those of an archive follow from its files."""
         root = self.root
         return frozenset() if root is None else frozenset(path for path in self._paths if (root / path).is_dir())
 
     @cached_property
     def power_logs(self) -> tuple[str, ...]:
-        """Paths of the logs of power."""
+        """Paths of the power logs."""
         return tuple(path for path in self._paths if is_power_log(path))
 
     @cached_property
     def unnumbered(self) -> tuple[str, ...]:
-        """Paths of the logs whose names have no number: the package counts them, a round does not."""
+        """Paths of the logs without a number in their names: the package counts them, a round does not."""
         return tuple(path for path in self.contents if is_unnumbered(path))
 
     def names_in(self, folder: str) -> list[str]:
-        """Return the names of the files right in a folder, sorted."""
+        """Return the names of the files directly in a folder, sorted."""
         return self._names.get(folder, [])
 
     def folders_in(self, folder: str) -> list[str]:
-        """Return the names of the folders right in a folder, sorted."""
+        """Return the names of the folders directly in a folder, sorted."""
         return sorted(self._below.get(() if folder == "." else PurePosixPath(folder).parts, ()))
 
     @cached_property
@@ -215,7 +215,7 @@ class SourceIndex:
         return below
 
     def organisations(self) -> list[str]:
-        """Return the folders in which ``results`` and ``systems`` lie, "." for the source itself."""
+        """Return the folders that contain ``results`` and ``systems``, "." for the source itself."""
         tops = set()
         for path in self.files:
             parts = PurePosixPath(path).parts

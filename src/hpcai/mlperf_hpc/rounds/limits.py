@@ -1,4 +1,4 @@
-"""How much of a source is read: no published round comes near these limits, and no bomb gets beyond them."""
+"""Limits on reading a source: far above any published round, and a barrier against archive bombs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,33 +11,33 @@ FILE_BYTES = 32 << 20
 FILE_LINES = 100_000
 """Lines with an event in one file; the published log with the most has 5,000."""
 FILES = 20_000
-"""Files that are read; the largest round has 1,347 logs."""
+"""Files read; the largest round has 1,347 logs."""
 TOTAL_BYTES = 1 << 30
-"""All files that are read together; the logs of the largest round have 230 MB."""
+"""Total size of all files read; the logs of the largest round have 230 MB."""
 TOTAL_LINES = 2_000_000
 """Lines with an event in all files together; the largest round has 940,000."""
 MEMBERS = 200_000
-"""Files and folders of an archive, read or not; the largest round has 2,800."""
+"""Files and folders of an archive, read or skipped; the largest round has 2,800."""
 ARCHIVE_BYTES = 16 << 30
-"""An archive unpacked, with what is not read; the largest round has 240 MB."""
+"""Size of an archive unpacked, including skipped files; the largest round has 240 MB."""
 HEAD_BYTES = 64 << 10
-"""Long names and attributes before one member of a tar archive; tarfile reads them into memory as a whole."""
+"""Long names and attributes before one member of a tar archive; tarfile reads them into memory whole."""
 XZ_MEMORY_BYTES = 128 << 20
-"""Memory that an xz stream may ask for; `xz -9` needs 65 MiB."""
+"""Memory that an xz stream may request; `xz -9` needs 65 MiB."""
 
 
 @dataclass
 class Budget:
-    """What was read of one source so far; each method counts, and refuses what goes beyond a limit.
+    """Counts what was read of one source; each method refuses to exceed its limit.
 
     Attributes
     ----------
     source
         Folder or archive, for messages.
     files, total_bytes, lines
-        Of the files that were read, with the lines that hold events.
+        Files read, with their bytes and lines that hold events.
     members, unpacked_bytes
-        Of an archive, with what was passed over.
+        Members and bytes of an archive, including skipped ones.
     """
 
     source: Path
@@ -57,13 +57,13 @@ class Budget:
         self._hold(self.lines, TOTAL_LINES, "lines with events")
 
     def pass_member(self, size_bytes: int) -> None:
-        """Count one member of an archive, read or not; a size beyond all is refused before its end is looked for."""
+        """Count one member of an archive, read or skipped; an excessive size is refused before the member is read."""
         self.members += 1
         self._hold(self.members, MEMBERS, "files and folders in the archive")
         self._hold(self.unpacked_bytes + size_bytes, ARCHIVE_BYTES, "bytes in the unpacked archive")
 
     def unpack(self, size_bytes: int) -> None:
-        """Count what an archive was unpacked to, read or not."""
+        """Count unpacked bytes of an archive, read or skipped."""
         self.unpacked_bytes += size_bytes
         self._hold(self.unpacked_bytes, ARCHIVE_BYTES, "bytes in the unpacked archive")
 
@@ -76,5 +76,5 @@ class Budget:
 
 
 def lines_in(content: bytes) -> int:
-    """Return how many events a file holds at most."""
+    """Return an upper bound for the number of events in a file."""
     return content.count(TOKEN.encode())

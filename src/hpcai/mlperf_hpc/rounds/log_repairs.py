@@ -1,4 +1,4 @@
-"""What is irregular in a log as a whole: its lines, their order in time, types of events, settings logged twice."""
+"""Irregularities of a whole log: its lines, their order in time, event types, settings logged twice."""
 
 import math
 import operator
@@ -11,7 +11,7 @@ from hpcai.mlperf_hpc.rounds.times import is_time
 from hpcai.parsers.mllog import Mllog, MllogEvent
 
 EARLIEST_MS, LATEST_MS = 1e12, 4_102_444_800_000.0
-"""September 2001: an earlier time is in seconds, or counted from another origin; and the year 2100."""
+"""Year 2100; and September 2001, because an earlier time is in seconds, or counted from another origin."""
 COUNTS = (
     "global_batch_size",
     "train_samples",
@@ -22,11 +22,11 @@ COUNTS = (
 )
 """Settings that count something."""
 SERIES = ("epoch_num", "step_num", "first_epoch_num", "step", "iter", "instance")
-"""Metadata of values that change in the course of a run."""
+"""Metadata of values that change during a run."""
 
 
 def damaged_lines(log: Mllog, source: str) -> list[Repair]:
-    """Return the lines that hold no event, and what hints at a log that was cut."""
+    """Return the lines without an event, and signs of a truncated log."""
     repairs = []
     for kind, name in (("unreadable", "line_unreadable"), ("fields", "line_without_fields")):
         lines = [line for line in log.broken if line.kind == kind]
@@ -54,7 +54,7 @@ def damaged_lines(log: Mllog, source: str) -> list[Repair]:
 
 
 def trailing_events(log: Mllog, stop: MllogEvent | None, source: str) -> list[Repair]:
-    """Return what was logged after the run had stopped: it is not part of the run."""
+    """Return events logged after the run stopped; they are not part of the run."""
     if stop is None or log.events[-1] is stop:
         return []
     after = [event for event in log.events if event.line > stop.line]
@@ -67,9 +67,9 @@ def trailing_events(log: Mllog, stop: MllogEvent | None, source: str) -> list[Re
 
 
 def unordered_times(log: Mllog, ends: tuple[MllogEvent | None, MllogEvent | None], source: str) -> list[Repair]:
-    """Return times that go backwards from one event to the next, and times at which no log was written.
+    """Return times that go backwards between events, and implausible times.
 
-    ``ends`` are run_start and run_stop; the first event stands for a run_start that is missing.
+    ``ends`` are run_start and run_stop; the first event replaces a missing run_start.
     """
     repairs = []
     times = [event.time_ms for event in log.events]
@@ -96,7 +96,7 @@ def unordered_times(log: Mllog, ends: tuple[MllogEvent | None, MllogEvent | None
 
 
 def wrong_event_types(log: Mllog, source: str) -> list[Repair]:
-    """Return starts, stops and points in time that are logged as something else; pairs are found by their keys."""
+    """Return starts, stops and points in time logged with another event type; intervals are paired by key."""
     wrong: list[tuple[int, str]] = []
     for key, events in log.by_key.items():
         expected = _expected_type(key)
@@ -118,7 +118,7 @@ def _expected_type(key: str) -> str:
 
 
 def repeated_settings(settings: Mapping[str, list[MllogEvent]], source: str) -> list[Repair]:
-    """Return settings that are logged with different values; the first counts."""
+    """Return settings that are logged with different values; the first one counts."""
     repairs = []
     for key, events in settings.items():
         if len(events) < 2 or key == "seed" or any(name in events[1].details for name in SERIES):
@@ -133,7 +133,7 @@ def repeated_settings(settings: Mapping[str, list[MllogEvent]], source: str) -> 
 
 
 def impossible_counts(settings: Mapping[str, object], source: str) -> list[Repair]:
-    """Return the counts that are numbers and cannot be one: too large, negative, no whole ones."""
+    """Return numbers that cannot be counts: too large, negative, or fractional."""
     return [
         Repair(source, key, "count_impossible", shown(value), "taken as unknown")
         for key in COUNTS
@@ -143,9 +143,9 @@ def impossible_counts(settings: Mapping[str, object], source: str) -> list[Repai
 
 
 def shown(value: object) -> str:
-    """Return a logged value in words that fit a table."""
+    """Return a logged value as text that fits a table."""
     try:
         words = repr(value)
-    except (ValueError, RecursionError):  # Python writes no number of more than 4300 digits
+    except (ValueError, RecursionError):  # Python refuses to format more than 4300 digits
         words = f"a {type(value).__name__} too large to be written"
     return words if len(words) <= 60 else f"{words[:57]}..."

@@ -1,7 +1,7 @@
-"""What a round consists of: runs as their logs tell them, the systems they ran on, and submissions.
+"""Data model of a round: runs as logged, the systems they ran on, and submissions.
 
-These are the records of published results and of our own runs alike. Nothing here is repaired silently: whatever was
-irregular and what was made of it is a :class:`Repair`.
+Published results and our own runs share these classes. Nothing is normalised silently: every irregularity and its
+treatment is a :class:`Repair`.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 Scaling = Literal["strong", "weak", "weak_pruned"]
-"""weak_pruned: instances under ``weak/BENCH/pruned_results``, which do not count but have to comply."""
+"""weak_pruned: instances under ``weak/BENCH/pruned_results``, which do not count but must comply."""
 LARGEST_COUNT = 10**9
-"""What a log or a system file counts is less; the largest machine has 158,976 nodes, the largest data 2 M samples."""
+"""Upper bound for counts in files; the largest machine has 158,976 nodes, the largest data 2 M samples."""
 Claim = Literal["success", "missing", "aborted", "incomplete"]
-"""How a run ended by its own words: status success, no status, another status, or no run_stop at all."""
+"""How a run ended according to its log: status success, no status, another status, or no run_stop at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """An irregularity of a file, and what was made of it.
+    """An irregularity of a file, and its treatment.
 
     Attributes
     ----------
@@ -27,9 +27,9 @@ class Repair:
     place
         Line, key or field.
     kind
-        A short name for all of its kind, such as ``epoch_without_stop``.
+        A short name for the kind, such as ``epoch_without_stop``.
     found, done
-        What was found, and what was done about it.
+        The irregularity found, and its treatment.
     """
 
     source: str
@@ -40,7 +40,7 @@ class Repair:
 
 
 class Span(NamedTuple):
-    """A paired interval [ms since the Unix epoch], with what its stop says; a tuple, because a round has thousands.
+    """A paired interval [ms since the Unix epoch], with data from its stop; a tuple, because a round has thousands.
 
     ``epoch`` is the logged epoch number (any origin, may be a fraction or a count of samples), ``steps`` the logged
     ``step_num`` of the stop; None where not logged.
@@ -68,20 +68,20 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One training run as its log tells it.
+    """One training run as logged.
 
     Attributes
     ----------
     source, number
         File relative to the round's root, and N of ``result_N.txt``.
     org, division, benchmark, status, platform
-        The submission keys as logged; blank where missing. The division of the system file is the authoritative one.
+        The submission keys as logged; blank where missing. The system file's division is authoritative.
     settings
         First value of every key logged as a point in time, except qualities: batch, samples, hyper-parameters.
     seeds
         All logged seeds.
     claim
-        How the run says it ended.
+        Claimed outcome of the run.
     init_s
         init_start (the first) to init_stop [s]; None where one is missing.
     run
@@ -89,22 +89,22 @@ class LoggedRun:
     staging
         staging_start to staging_stop; None without the keys.
     staging_before_run
-        Whether staging began before run_start (allowed from 3.0 on): it is then no part of the run's time.
+        Whether staging began before run_start (allowed from 3.0 on); it is then not part of the run's time.
     epochs, evaluations
-        Paired intervals in the order of time; blocks of epochs count as one entry per block with its epochs in
+        Paired intervals in order of time. Blocks of epochs count as one entry per block, with their epochs in
         ``epochs_in_blocks``.
     epochs_in_blocks
-        Number of epochs that the entries of ``epochs`` stand for; equal to their number where epochs are logged.
+        Number of epochs in the entries of ``epochs``; equal to their number where epochs are logged.
     scores
         Qualities in the order of the log, up to run_stop.
     quality_key
         ``eval_error`` or ``eval_accuracy``; blank without scores.
     repairs
-        What was irregular.
+        Irregularities of the log.
     logged_ms
-        Time of the first event [ms since the Unix epoch]; None without one that has a time.
+        Time of the first event [ms since the Unix epoch]; None if no event has a time.
     untimed
-        Why no time of the run counts, and ``run`` is None although it may have come to its end; blank if they do.
+        Why no time of the run counts, and ``run`` is None even if the run finished; blank if the times count.
     """
 
     source: str
@@ -131,34 +131,34 @@ class LoggedRun:
     untimed: str = ""
 
     def number_of(self, key: str) -> float | None:
-        """Return a logged setting as a number; None where it is missing or no number."""
+        """Return a logged setting as a number; None if it is missing or not a number."""
         value = self.settings.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         try:
             return float(value)
-        except OverflowError:  # JSON has whole numbers of any length
+        except OverflowError:  # JSON integers may have any length
             return None
 
 
 @dataclass(frozen=True)
 class System:
-    """A machine as its system file describes it.
+    """A machine as described in its system file.
 
     Attributes
     ----------
     source
         File, relative to the round's root; blank if there is none.
     name
-        Base name of the file, which the folder of results has as well; ``system_name`` in the file may differ.
+        Base name of the file, shared by the folder of results; ``system_name`` in the file may differ.
     fields
-        All fields of the file as they stand there.
+        All fields of the file as written.
     division
         "closed", "open", or blank.
     nodes, processors_per_node, accelerators_per_node
-        Whole numbers; None where the file gives none.
+        Whole numbers; None where the file has none.
     accelerator, processor
-        Names of the models; blank where the file gives none or a placeholder.
+        Names of the models; blank where the file has none or a placeholder.
     """
 
     source: str
@@ -178,14 +178,14 @@ class System:
 
     @property
     def accelerators(self) -> int | None:
-        """Accelerators of all nodes; 0 for a machine without."""
+        """Accelerators of all nodes; 0 without accelerators."""
         if self.nodes is None or self.accelerators_per_node is None:
             return None
         return self.nodes * self.accelerators_per_node
 
     @property
     def units(self) -> int | None:
-        """Compute units: accelerators, or processors of a machine without (mlperf_logs.md 1)."""
+        """Compute units: accelerators, or processors of a machine without accelerators (mlperf_logs.md 1)."""
         return self.accelerators or (None if self.accelerator and self.accelerators is None else self.processors)
 
 
@@ -208,11 +208,11 @@ class Submission:
     scaling
         strong or weak (runs of ``pruned_results`` are in ``pruned``).
     runs, pruned
-        By number.
+        Runs, ordered by number.
     system
-        None where no system file belongs to the folder.
+        None if no system file belongs to the folder.
     scaling_factor
-        Of ``scaling.json`` (penalty of the RCP check); None without the file.
+        Factor from ``scaling.json`` (penalty of the RCP check); None without the file.
     """
 
     origin: str
@@ -234,7 +234,7 @@ class Submission:
 
     @property
     def identity(self) -> dict[str, str]:
-        """Columns that name the submission in all tables of rounds."""
+        """Columns that identify the submission in all tables of rounds."""
         return {
             "origin": self.origin,
             "method": self.method,
@@ -247,7 +247,7 @@ class Submission:
 
     @property
     def division(self) -> str:
-        """Division of the system file, or else of the first log."""
+        """Division from the system file, or else from the first log."""
         if self.system and self.system.division:
             return self.system.division
         return self.runs[0].division if self.runs else ""
@@ -260,21 +260,21 @@ class Round:
     Attributes
     ----------
     name
-        Such as "v0.7"; of a study its name.
+        Such as "v0.7"; for a study, its name.
     source
-        Folder or archive, as it was named.
+        Folder or archive, as named by the user.
     layout
         "flat" (results/SYSTEM/BENCH, v0.7) or "scaled" (results/SYSTEM/{strong,weak}/BENCH, from v1.0 on).
     submissions
         Sorted by benchmark, organisation and system.
     systems
-        All system files, also those without results.
+        All system files, including those without results.
     repairs
-        Those of the tree; each run has its own.
+        Irregularities of the tree; each run has its own.
     sha256
-        Of each log and system file of a folder, as it was read.
+        Digest of each log and system file of a folder, as read.
     power_logs
-        Paths of the logs of power that an archive holds.
+        Paths of the power logs in an archive.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Intervals of a log: starts paired with stops by the name of their key and the numbers in their metadata."""
+"""Pair the starts and stops of a log by key and by the numbers in their metadata."""
 
 import math
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from hpcai.mlperf_hpc.rounds.model import Repair, Span
 from hpcai.parsers.mllog import MllogEvent
 
 LARGEST = 10**300
-"""Whole numbers beyond it, which JSON admits, are no floats."""
+"""Larger integers, which JSON allows, do not fit a float."""
 Label = tuple[float | None, float | None]
 
 
 @dataclass
 class Pairing:
-    """The intervals of one name, with the starts of their events, and what found no partner."""
+    """The intervals of one name with their start events, and the events without a partner."""
 
     name: str
     spans: list[Span] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Pairing:
     unnumbered: int = 0
 
     def repairs(self, source: str) -> list[Repair]:
-        """Return what was irregular, one repair of a kind."""
+        """Return the irregularities, one entry per kind."""
         name = self.name
         kinds = (
             (f"{name}_without_stop", self.unstopped, "left out"),
@@ -47,16 +47,16 @@ class Pairing:
 
 
 def pair(name: str, events: Sequence[MllogEvent]) -> Pairing:
-    """Pair the starts and stops of one name, in the order of the log; ``event_type`` is not looked at.
+    """Pair the starts and stops of one name, in the order of the log; ``event_type`` is ignored.
 
     A stop belongs to the open start with the same epoch_num and step_num, else with the same epoch_num, else to the
-    start right before it. A start that comes again before its stop replaces the first one. Intervals with numbers of
-    their own may overlap, as those of an asynchronous evaluation do.
+    start directly before it. A repeated start before its stop replaces the first one. Intervals with different numbers
+    may overlap, as those of asynchronous evaluations do.
     """
     pairing = Pairing(name)
     start_key = f"{name}_start"
     waiting: dict[Label, MllogEvent] = {}
-    last: Label | None = None  # of the start right before, while that is open
+    last: Label | None = None  # of the previous start, while it is open
     for event in events:
         label = label_of(event)
         if event.key == start_key:
@@ -96,7 +96,7 @@ def _close(pairing: Pairing, start: MllogEvent, stop: MllogEvent, began: Label, 
 
 
 def label_of(event: MllogEvent) -> Label:
-    """Return the epoch_num (of a block its first_epoch_num) and step_num of an event; None where it has no number."""
+    """Return the epoch_num (first_epoch_num for a block) and step_num of an event; None without a number."""
     details = event.metadata
     if not isinstance(details, dict):
         return None, None
@@ -106,7 +106,7 @@ def label_of(event: MllogEvent) -> Label:
 
 
 def number_in(value: object) -> float | None:
-    """Return a finite number; None for everything else."""
+    """Return a finite number; None for anything else."""
     if type(value) is float:
         return value if math.isfinite(value) else None
     if type(value) is not int:
@@ -115,7 +115,7 @@ def number_in(value: object) -> float | None:
 
 
 def place(events: Sequence[MllogEvent]) -> str:
-    """Return where the first of some events stands."""
+    """Return the place of the first of some events."""
     return f"line {events[0].line}"
 
 
@@ -130,7 +130,7 @@ def overlapping(spans: Sequence[Span]) -> int:
 
 
 def outside(spans: Sequence[Span], around: Sequence[Span]) -> int:
-    """Return how many intervals do not lie within one of the others; both lists in the order of time."""
+    """Return how many intervals are not inside one of the others; both lists in order of time."""
     count, index = 0, 0
     for span in spans:
         while index < len(around) and around[index].stop_ms < span.stop_ms:

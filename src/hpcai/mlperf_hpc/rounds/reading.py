@@ -1,4 +1,4 @@
-"""A published result repository, a part of one, or an archive, as a round of submissions."""
+"""Read a published result repository, a part of one, or an archive as a round of submissions."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ BAD_NAME = Message("reading.bad_name", "found the name {name!r} for a round, exp
 
 
 def check_submission(submission: Submission) -> Iterator[Repair]:
-    """Yield where the logs contradict the folder or the system file, and say nothing of the platform."""
+    """Yield contradictions between the logs and the folder or system file; the platform is not compared."""
     runs = [run for run in (*submission.runs, *submission.pruned) if run.settings]
     folder, system = submission.folder, submission.system
     for key, logged, expected in (
@@ -44,7 +44,7 @@ def check_submission(submission: Submission) -> Iterator[Repair]:
 
 
 def _check_size(submission: Submission, runs: Sequence[LoggedRun]) -> Iterator[Repair]:
-    """Yield logged sizes unlike those of the system file; an instance of weak scaling has a part of the nodes."""
+    """Yield logged sizes that differ from the system file; a weak-scaling instance has only part of the nodes."""
     system = submission.system
     if system is None:
         return
@@ -82,9 +82,9 @@ UNKNOWN = "unknown"
 
 
 def name_places(logs: Sequence[tuple[Place, LoggedRun]], repairs: list[Repair]) -> list[Place]:
-    """Return the places with their blanks filled by what most logs of the folder say of themselves; listed.
+    """Return the places with blanks filled from what most logs of the folder state; each such case is listed.
 
-    In a tree without ``results``, a last folder that does not bear the benchmark's name is taken for the system's.
+    In a tree without ``results``, a last folder not named like the benchmark is taken as the system's.
     """
     folders: dict[str, list[LoggedRun]] = {}
     for place, run in logs:
@@ -135,47 +135,47 @@ def read_round(source: Path, *, name: str | None = None) -> Round:
 
 
 def visit_round(source: Path, look: Look[T], *, name: str | None = None) -> tuple[Round, dict[str, T]]:
-    """Read a round, or a part of one, and what others make of its logs, so that each log is parsed once.
+    """Read a round, or a part of one, with a callback per log, so that each log is parsed once.
 
     Parameters
     ----------
     source
         A result repository of any round, one organisation's folder, an ``ORG/results`` tree, a folder of
         ``result_N.txt``, a single log, or a tar (plain, gz, xz, bz2) or zip archive of one of them. An archive is read
-        once, in its own order, and is not extracted. Links that lead out of it are not followed.
+        once, in its own order, and not extracted. Links out of the archive are not followed.
     look, name
         See :func:`visit_logs`.
 
     Returns
     -------
     tuple
-        The round, and what `look` returned for each log, by its path, in the order of reading.
+        The round, and the result of `look` for each log, by its path, in the order of reading.
 
     Raises
     ------
     ParseError
-        If there is no such source, no log in it, more than one round, an archive that is damaged or cut off, a source
-        larger than :mod:`hpcai.mlperf_hpc.rounds.limits` admit, or a name of it that is not a text.
+        If the source does not exist, has no log or several rounds, is a damaged or truncated archive, exceeds
+        :mod:`hpcai.mlperf_hpc.rounds.limits`, or contains a name that is not valid text.
     """
     index = SourceIndex(source)
     return visit_logs(index, index.logs(), look, name=name)
 
 
 def visit_logs(index: SourceIndex, logs: Logs, look: Look[T], *, name: str | None = None) -> tuple[Round, dict[str, T]]:
-    """Make a round of an index and its logs, and let others look at these.
+    """Build a round from an index and its logs, with a callback per log.
 
     Parameters
     ----------
     index
-        Of the source.
+        Index of the source.
     logs
-        Those of the index; as they come by, or held until now.
+        Logs of the index, streamed or held in memory.
     look
-        Called with the path below the source and the parsed log of every log. It returns what can be pickled, and
-        changes nothing elsewhere: large sources are read by several processes
+        Called with the path below the source and the parsed log of every log. Its result must be picklable, and it
+        must have no side effects: several processes read large sources
         (:func:`hpcai.mlperf_hpc.rounds.sharing.read_logs`).
     name
-        Name of the round; by default what folders, archive or README say ("v0.7"), otherwise the source's base name.
+        Name of the round; by default as in folders, archive or README ("v0.7"), otherwise the source's base name.
 
     Raises
     ------
@@ -206,11 +206,11 @@ def visit_logs(index: SourceIndex, logs: Logs, look: Look[T], *, name: str | Non
 
 
 def _read_log(look: Look[T], place: Place, content: bytes) -> tuple[LoggedRun, T]:
-    """Read a log; this happens in other processes as well and must not change anything here."""
+    """Read a log; runs in other processes as well, so it must have no side effects."""
     log = parse_mllog(content, place.path)
     seen = look(place.path, log)
     run = read_run(log, place.path, place.number)
-    if not log.events:  # the log's content, which read_run does not have, says more
+    if not log.events:  # only here is the log's content available
         found = f"{describe(content[:65536])}, no event"
         repairs = tuple(replace(one, found=found) if one.kind == "no_events" else one for one in run.repairs)
         run = replace(run, repairs=repairs)
@@ -283,7 +283,7 @@ def _by_number(members: Iterable[tuple[Place, LoggedRun]], *, pruned: bool) -> t
 
 
 def _duplicates(members: Sequence[tuple[Place, LoggedRun]]) -> list[Repair]:
-    """Return numbers that several logs of one folder have, such as result_1 and result_01."""
+    """Report numbers shared by several logs of a folder, such as result_1 and result_01."""
     sources: dict[tuple[bool, int], list[str]] = {}
     for place, run in members:
         sources.setdefault((place.pruned, place.number), []).append(PurePosixPath(run.source).name)

@@ -1,4 +1,4 @@
-"""One log as one run: what it says, what was irregular, and what was made of that."""
+"""Read one log as one run: its content, its irregularities, and their treatment."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -23,17 +23,17 @@ from hpcai.parsers.mllog import Mllog, MllogEvent
 
 _SUBMISSION = ("org", "division", "benchmark", "status", "platform")
 QUALITIES = ("eval_error", "eval_accuracy")
-"""The first that is logged counts: MXNet's CosmoFlow logs the negative error as eval_accuracy as well."""
+"""The first logged one counts: MXNet's CosmoFlow also logs the negative error as eval_accuracy."""
 Events = Mapping[str, list[MllogEvent]]
 _LINE_OF, _TIME_OF, _START_OF = attrgetter("line"), attrgetter("time_ms"), attrgetter("start_ms")
 
 
 def read_run(log: Mllog, source: str, number: int) -> LoggedRun:
-    """Read one run from its log; whatever stands there, this returns what can be known, and repairs.
+    """Read one run from its log; whatever the content, return what can be determined, with the irregularities.
 
     The run ends at the first ``run_stop`` and begins at the last ``run_start`` before it, as in the official summary
-    (``result_summarizer._query_run_start_stop``): a later ``run_stop`` cannot turn a run that was aborted into a
-    success. Intervals and scores count from that start to that stop, in the order of the lines.
+    (``result_summarizer._query_run_start_stop``): a later ``run_stop`` cannot turn an aborted run into a success.
+    Intervals and scores count from that start to that stop, in the order of the lines.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def read_run(log: Mllog, source: str, number: int) -> LoggedRun:
 
 
 def _by_key(log: Mllog, source: str, repairs: list[Repair]) -> dict[str, list[MllogEvent]]:
-    """Return the events by key, without those that have no key or no time."""
+    """Return the events by key, without events that lack a key or a time."""
     by_key = log.by_key
     timeless: list[MllogEvent] = []
     endless: list[MllogEvent] = []
@@ -100,7 +100,7 @@ def _by_key(log: Mllog, source: str, repairs: list[Repair]) -> dict[str, list[Ml
 
 
 def _ends(by_key: Events, source: str, repairs: list[Repair]) -> tuple[MllogEvent | None, MllogEvent | None]:
-    """Return the events between which the run lies."""
+    """Return the events that start and stop the run."""
     starts, stops = by_key.get("run_start", []), by_key.get("run_stop", [])
     stop = stops[0] if stops else None
     before = [event for event in starts if stop is None or event.line < stop.line]
@@ -137,10 +137,10 @@ def _span_of(start: MllogEvent | None, stop: MllogEvent | None, source: str, rep
 def _within(
     by_key: Events, start: MllogEvent | None, stop: MllogEvent | None, source: str, repairs: list[Repair]
 ) -> dict[str, list[MllogEvent]]:
-    """Return the events of intervals and scores between run_start and run_stop, by lines."""
+    """Return the events of intervals and scores between run_start and run_stop, by line."""
     first = start.line if start else 0
     last = stop.line if stop else math.inf
-    timed = {key: by_key.get(key, []) for key in _TIMED}  # each in the order of its lines
+    timed = {key: by_key.get(key, []) for key in _TIMED}  # each in the order of lines
     early = [event for events in timed.values() for event in events[: bisect_left(events, first, key=_LINE_OF)]]
     if early:
         found = f"{len(early)} events of epochs, evaluations or scores, first {early[0].key}"
@@ -201,7 +201,7 @@ def _init(by_key: Events, source: str, repairs: list[Repair]) -> float | None:
 def _staging(
     by_key: Events, stop: MllogEvent | None, run: Span | None, source: str, repairs: list[Repair]
 ) -> tuple[Span | None, bool]:
-    """Return the staging (several intervals as one of the same length), and whether it began before the run."""
+    """Return the staging (intervals merged into one of the same length), and whether it began before the run."""
     last = stop.line if stop else math.inf
     events = {key: [event for event in by_key.get(key, ()) if event.line < last] for key in _STAGING}
     pairing = _paired("staging", events)
@@ -226,7 +226,7 @@ _STAGING = ("staging_start", "staging_stop")
 
 
 def _epochs(window: Events, source: str, repairs: list[Repair]) -> tuple[tuple[Span, ...], int]:
-    """Return epochs, or blocks of epochs where no epochs are logged, and the number of epochs they stand for."""
+    """Return epochs, or blocks of epochs if no epochs are logged, and the number of epochs they represent."""
     pairing = _paired("epoch", window)
     repairs += pairing.repairs(source)
     count = len(pairing.spans)
@@ -286,7 +286,7 @@ def _evaluations(window: Events, epochs: tuple[Span, ...], source: str, repairs:
 
 
 def _scores(window: Events, evaluations: int, source: str, repairs: list[Repair]) -> tuple[str, tuple[Score, ...]]:
-    """Return the key of the quality, and the scores that are numbers."""
+    """Return the key of the quality, and the scores that are valid numbers."""
     logged = [key for key in QUALITIES if window[key]]
     if not logged:
         return "", ()

@@ -1,4 +1,4 @@
-"""Which files of a source are read, and how those that are not are listed."""
+"""Select the files of a source to read, and list those that are skipped."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -16,16 +16,16 @@ Files = Iterator[tuple[str, bytes]]
 
 
 class Entry(NamedTuple):
-    """One file or folder by its name, read or not.
+    """One file or folder by name, read or skipped.
 
     Attributes
     ----------
     path
         Below the source, with ``/``, as the file system has it.
     leads_to
-        Where a link leads that leads nowhere; blank for all else.
+        Target of a broken link; blank for everything else.
     size_bytes
-        Of a file; 0 for all else.
+        Size of a file; 0 for everything else.
     """
 
     path: str
@@ -37,12 +37,12 @@ NO_TEXT = "a name with control characters, or in another encoding than UTF-8"
 
 
 def is_junk(folder: str) -> bool:
-    """Tell folders that hold no results: code, hidden ones and what macOS leaves in archives."""
+    """Return whether a folder holds no results: code, hidden folders and macOS metadata in archives."""
     return folder in ("benchmarks", "__MACOSX") or (folder.startswith(".") and folder not in (".", ".."))
 
 
 def is_chosen(path: str, wanted: Wanted, repairs: list[Repair]) -> bool:
-    """Tell a file that is wanted and whose name is text: tables and figures can hold no other; it is listed."""
+    """Return whether a file is wanted and has a name that tables and figures can hold; others are listed."""
     if is_text(path):
         return wanted(path)
     if wanted(printable(path)):
@@ -51,7 +51,7 @@ def is_chosen(path: str, wanted: Wanted, repairs: list[Repair]) -> bool:
 
 
 def fits(path: str, size_bytes: int, repairs: list[Repair]) -> bool:
-    """Tell a file that is no larger than a log can be; another one is listed."""
+    """Return whether a file is small enough to be a log; others are listed."""
     if size_bytes <= limits.FILE_BYTES:
         return True
     repairs.append(left_out(path, "too_large", f"{size_bytes} bytes, more than {limits.FILE_BYTES}"))
@@ -59,7 +59,7 @@ def fits(path: str, size_bytes: int, repairs: list[Repair]) -> bool:
 
 
 def admit(path: str, content: bytes, budget: limits.Budget, repairs: list[Repair]) -> Files:
-    """Count a file that was read, and yield it unless it has more lines than a log can have, which is listed."""
+    """Count a file that was read, and yield it unless it has too many lines for a log, which is listed."""
     lines = limits.lines_in(content)
     if lines > limits.FILE_LINES:
         budget.read(len(content), 0)
@@ -71,5 +71,5 @@ def admit(path: str, content: bytes, budget: limits.Budget, repairs: list[Repair
 
 
 def left_out(path: str, kind: str, found: str) -> Repair:
-    """Return the entry of a file that is not read."""
+    """Return the entry for a file that is skipped."""
     return Repair(printable(path), "file", kind, printable(found), "left out, not read")

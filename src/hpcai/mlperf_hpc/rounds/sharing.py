@@ -1,4 +1,4 @@
-"""Logs read by several processes: results and their order are those of one process, however many there are."""
+"""Read logs with several processes; results and their order do not depend on the number of processes."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -8,21 +8,21 @@ from hpcai.mlperf_hpc.rounds.tree import Place
 from hpcai.parsers.workers import MOST_WORKERS, Worker, usable_cores
 
 LARGE_BYTES = 8 << 20
-"""Less is read by one process, in tenths of a second; to start another and to fetch its results takes hundredths."""
+"""Less is read by one process, in tenths of a second; starting another and fetching its results takes hundredths."""
 BATCH_BYTES = 64 << 20
-"""So much is held in memory before it is shared out."""
+"""Bytes held in memory before they are distributed."""
 Log = tuple[Place, bytes]
 T = TypeVar("T")
 
 
 def read_logs(read: Callable[[Place, bytes], T], logs: Iterable[Log]) -> Iterator[tuple[Place, T]]:
-    """Yield the place of each log and what is made of it, in their order.
+    """Yield the place and the result of each log, in order.
 
     Parameters
     ----------
     read
-        Makes of place and content what can be pickled, the same in each process. What it remembers reaches the later
-        logs only from the first one, which is read in this process before the others are shared out.
+        Returns a picklable result from place and content, the same in each process. State that it keeps reaches later
+        logs only from the first one, which is read in this process before the others are distributed.
     logs
         Iterated in this process only, so that an error in an archive is raised here.
     """
@@ -41,7 +41,7 @@ def read_logs(read: Callable[[Place, bytes], T], logs: Iterable[Log]) -> Iterato
 def _read_together(
     read: Callable[[Place, bytes], T], batch: Sequence[Log], size_bytes: int
 ) -> Iterator[tuple[Place, T]]:
-    """Read a part of the logs here and the others in copies of this process, or here if one of them fails."""
+    """Read a part of the logs here and the others in copies of this process, or here if a copy fails."""
     first, rest = read(*batch[0]), batch[1:]
     results = [first] * len(batch)
     count = count_processes(size_bytes)
@@ -57,10 +57,10 @@ def _read_together(
 
 
 def _read_part(read: Callable[[Place, bytes], T], part: Sequence[Log]) -> Iterator[list[T]]:
-    """Yield all results at once: the process they are meant for is busy until then."""
+    """Yield all results at once: the receiving process is busy until then."""
     yield [read(*log) for log in part]
 
 
 def count_processes(size_bytes: int) -> int:
-    """Return how many processes, this one among them, read logs of that size together."""
+    """Return how many processes, including this one, should read logs of that size."""
     return min(usable_cores(), 1 + MOST_WORKERS) if size_bytes >= LARGE_BYTES else 1

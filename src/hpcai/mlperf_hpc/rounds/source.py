@@ -1,4 +1,4 @@
-"""Files of a result repository, from a folder or straight out of an archive."""
+"""Read the files of a result repository, from a folder or straight from an archive."""
 
 import os
 from pathlib import Path
@@ -37,19 +37,19 @@ def read_files(
     Parameters
     ----------
     wanted
-        Tells by the path whether a file is read; the others are passed over unread.
+        Decides by path whether a file is read; others are skipped unread.
     repairs
-        Takes what was left out, and why. A file that may not be read is yielded empty.
+        Collects skipped files with the reason. A file without read permission is yielded empty.
     budget
-        What was read before, where several folders are read as one source; an archive is always one of its own.
+        What was read before, if several folders form one source; an archive is always a source of its own.
     entries
-        Takes all files and folders of a folder, also of those that hold no results; None: these are passed over.
+        Collects all files and folders of a folder, including those without results; None to skip these.
 
     Raises
     ------
     ParseError
-        If the archive is damaged, truncated or encrypted, or the source is larger than
-        :mod:`hpcai.mlperf_hpc.rounds.limits` admit.
+        If the archive is damaged, truncated or encrypted, or the source exceeds
+        :mod:`hpcai.mlperf_hpc.rounds.limits`.
     """
     if source.is_dir():
         yield from _read_folder(source, wanted, repairs, budget or Budget(source), entries)
@@ -63,7 +63,7 @@ def require_text(source: Path) -> None:
     Raises
     ------
     ParseError
-        If a folder on the way has a name that is no UTF-8, or has control characters.
+        If a folder on the path has a name that is not UTF-8 or has control characters.
     """
     if not is_text(str(real_path(source))):
         raise ParseError(
@@ -104,7 +104,7 @@ def _read_folder(
 
 
 def _is_closed(folder: Path) -> bool:
-    """Tell a folder of which nothing is read: it or one above it holds no results, or has a name that is not a text."""
+    """Return whether to skip a folder: it or a parent holds no results, or has a name that is not valid text."""
     return any(is_junk(part) or not is_text(part) for part in folder.parts)
 
 
@@ -134,6 +134,6 @@ def _read_one(file: Path, path: str, inside: Path, repairs: list[Repair], budget
 
 
 def read_start(file: Path) -> bytes:
-    """Return a file's content, or of a larger one than a log can be one byte more than that."""
+    """Return a file's content; of a file larger than any log, only the limit plus one byte."""
     with file.open("rb") as stream:
         return stream.read(limits.FILE_BYTES + 1)

@@ -1,4 +1,4 @@
-"""System files: what a machine consists of, and which folder of results it belongs to."""
+"""System files: the composition of a machine, and the folder of results that it belongs to."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ DIVISIONS = ("closed", "open")
 
 
 def is_placeholder(value: object) -> bool:
-    """Tell what stands where nothing was filled in, such as ``SUBMISSION_PLATFORM_PLACEHOLDER`` or "N/A"."""
+    """Return whether a value is a placeholder, such as ``SUBMISSION_PLATFORM_PLACEHOLDER`` or "N/A"."""
     return value is None or (isinstance(value, str) and _is_blank(value))
 
 
@@ -25,14 +25,14 @@ def _is_blank(words: str) -> bool:
 
 
 def read_system(path: str, content: bytes, repairs: list[Repair]) -> System | None:
-    """Read a system file; None, and a repair, where it is not a JSON object.
+    """Read a system file; None, with an entry in the list, if it is not a JSON object.
 
     Parameters
     ----------
     path
         Relative to the source; its base name is the system's name.
     repairs
-        Takes the fields that hold no number where a number is needed, and texts that are none.
+        Collects fields without a number where one is needed, and invalid texts.
     """
     try:
         text, lone = replace_surrogates(content.decode("utf-8-sig"))
@@ -67,11 +67,11 @@ def read_system(path: str, content: bytes, repairs: list[Repair]) -> System | No
 
 
 _COUNTS = {"number_of_nodes": 1, "host_processors_per_node": 1, "accelerators_per_node": 0}
-"""Fields with whole numbers, and the least that each can hold."""
+"""Fields with whole numbers, and their minimum."""
 
 
 def _count(path: str, fields: Mapping[str, Any], key: str, least: int, repairs: list[Repair]) -> int | None:
-    """Return a whole number that stands there as a number or as text."""
+    """Return a whole number given as a number or as text."""
     value = fields.get(key)
     number = whole_number(value)
     if number is not None and number >= least:
@@ -83,9 +83,9 @@ def _count(path: str, fields: Mapping[str, Any], key: str, least: int, repairs: 
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number given as a number or as its digits; None for everything else, and for what counts nothing.
+    """Return a whole number given as a number or as digits; None for anything else, and for implausible counts.
 
-    Nothing that is counted here comes near ``LARGEST_COUNT``, and what is beyond cannot be multiplied or written.
+    No plausible count reaches ``LARGEST_COUNT``; larger numbers cannot be multiplied or written.
     """
     if isinstance(value, str):
         digits = value.strip()
@@ -102,11 +102,11 @@ def _words(value: object) -> str:
 def join_systems(
     places: Iterable[Place], systems: Sequence[System], repairs: list[Repair]
 ) -> dict[tuple[str, str], System]:
-    """Return the systems of folders of results, by ``(Place.top, Place.system)``: files of the folder's name.
+    """Return the systems of folders of results, by ``(Place.top, Place.system)``: files with the folder's name.
 
-    Where no name in the same organisation fits (mlperf_logs.md 1), a file whose name differs in upper and lower case
-    alone is taken, or else the organisation's only file that no other folder has, if only one folder lacks its file:
-    both are listed. Otherwise the folder has no system, which is listed as well.
+    If no name in the same organisation matches (mlperf_logs.md 1), a file whose name differs only in case is taken.
+    Else, if a single folder lacks its file, it gets the organisation's only unused file. Both cases are listed.
+    Otherwise the folder has no system, which is listed as well.
     """
     files = {(top_of_system(system.source), system.name): system for system in systems}
     wanted = {(place.top, place.system): place for place in places}

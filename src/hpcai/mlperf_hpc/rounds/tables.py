@@ -1,4 +1,4 @@
-"""All repairs of imported rounds as one table."""
+"""Table of all irregularities of imported rounds."""
 
 from collections.abc import Iterable
 
@@ -8,11 +8,11 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.rounds.model import Round
 
 REPAIR_COLUMNS = columns_of("mlperf_repairs")
-"""origin: the round. The rest is that of :class:`hpcai.mlperf_hpc.rounds.model.Repair`."""
+"""origin is the round; the other columns come from :class:`hpcai.mlperf_hpc.rounds.model.Repair`."""
 
 
 def repair_table(rounds: Iterable[Round]) -> pd.DataFrame:
-    """Return one row per irregularity: those of each round's tree and submissions, then those of its logs."""
+    """Return one row per irregularity: first those of each round's tree and submissions, then those of its logs."""
     rows: list[tuple[str, ...]] = []
     for one in rounds:
         runs = [run for submission in one.submissions for run in (*submission.runs, *submission.pruned)]

@@ -1,4 +1,4 @@
-"""From the path of a log to the submission that it belongs to, in any of the published trees or in a part of one."""
+"""Map the path of a log to its submission, in any of the published trees or a part of one."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,19 +15,19 @@ PRUNED = "pruned_results"
 PARAMETERS = "package_checker_params"
 SCALING_FILE = "scaling.json"
 POWER = "power"
-"""Folder of power logs beside those of the runs."""
+"""Folder of power logs next to those of the runs."""
 VERSION = re.compile(r"hpc.*?(?<![0-9.])(v\d+\.\d+)(?![0-9])|^(v\d+\.\d+)$", re.IGNORECASE)
 TITLE = re.compile(r"(?:hpc_results_|MLPerf\W{0,3}HPC )(v\d+\.\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a log stands; blank and None is what its path does not say.
+    """Place of a log; blank or None where the path does not determine it.
 
     Attributes
     ----------
     top
-        Folder of the organisation, in which ``results`` and ``systems`` lie.
+        Folder of the organisation, which contains ``results`` and ``systems``.
     folder
         Folder of the logs, without ``pruned_results``.
     """
@@ -44,7 +44,7 @@ class Place:
 
 
 def is_wanted(path: str) -> bool:
-    """Tell logs, system files, scaling files and READMEs by their paths; everything else stays unread."""
+    """Select logs, system files, scaling files and READMEs by path; everything else stays unread."""
     parts = PurePosixPath(path).parts
     if any(is_junk(part) or part == POWER for part in parts[:-1]):
         return False
@@ -55,24 +55,24 @@ def is_wanted(path: str) -> bool:
 
 
 def is_system_file(path: str) -> bool:
-    """Tell the descriptions of machines, ``systems/NAME.json``."""
+    """Recognise the descriptions of machines, ``systems/NAME.json``."""
     parts = PurePosixPath(path).parts
     return len(parts) > 1 and parts[-2] == "systems" and parts[-1].endswith(".json") and not parts[-1].startswith(".")
 
 
 def is_unnumbered(path: str) -> bool:
-    """Tell a log whose name has no number, such as ``result_a.txt``: the package counts it, a round does not."""
+    """Recognise a log without a number, such as ``result_a.txt``: the package counts it, a round does not."""
     found = RESULT.fullmatch(PurePosixPath(path).name)
     return found is not None and not (found["number"].isascii() and found["number"].isdigit())
 
 
 def is_power_log(path: str) -> bool:
-    """Tell a log of the power of a run, ``power/result_N/node_M.txt``, by its path below the source."""
+    """Recognise a power log of a run, ``power/result_N/node_M.txt``, by its path below the source."""
     return path.endswith(".txt") and POWER in PurePosixPath(path).parts[:-2]
 
 
 def is_readme(path: str) -> bool:
-    """Tell the README of a repository, which may name the round."""
+    """Recognise the README of a repository, which may name the round."""
     parts = PurePosixPath(path).parts
     return len(parts) in (1, 2) and parts[-1].lower() == "readme.md"
 
@@ -85,9 +85,9 @@ def place_of(path: str, around: Sequence[str], repairs: list[Repair]) -> Place |
     path
         Relative to the source.
     around
-        Folders that lead to the source, its own name last; empty for an archive.
+        Folders that lead to the source, ending with its own name; empty for an archive.
     repairs
-        Takes a log whose name has no number; None is returned for it.
+        Collects logs without a number in their names, for which None is returned.
     """
     parts = PurePosixPath(path).parts
     words = RESULT.fullmatch(parts[-1])
@@ -114,7 +114,7 @@ def place_of(path: str, around: Sequence[str], repairs: list[Repair]) -> Place |
 
 
 def _anchor(folders: Sequence[str]) -> int | None:
-    """Return where ``results`` stands, if SYSTEM/BENCHMARK or SYSTEM/SCALING/BENCHMARK follow it."""
+    """Return the position of ``results`` if SYSTEM/BENCHMARK or SYSTEM/SCALING/BENCHMARK follows it."""
     size = len(folders)
     for depth in (3, 4):
         place = size - depth
@@ -124,7 +124,7 @@ def _anchor(folders: Sequence[str]) -> int | None:
 
 
 def _place_by_depth(path: str, number: int, folders: Sequence[str], folder: str, pruned: bool) -> Place:
-    """Return the place in a tree without ``results``: SYSTEM/BENCHMARK, or logs alone."""
+    """Return the place in a tree without ``results``: SYSTEM/BENCHMARK, or only logs."""
     scaling = folders[-2] if len(folders) >= 2 and folders[-2] in SCALINGS else ""
     if scaling:
         system = folders[-3] if len(folders) >= 3 else ""
@@ -139,9 +139,9 @@ def top_of_system(path: str) -> str:
 
 
 def name_of_round(source: Path, tops: Iterable[str], readme: str) -> str:
-    """Return the name of a round, such as "v0.7", by the names of folders and archive, else by the repository's README.
+    """Return the name of a round, such as "v0.7", from names of folders and archive, else from the README.
 
-    Where none of them names it, the source's own base name is returned.
+    Falls back to the source's own base name.
     """
     own = real_path(source)
     around = reversed(own.parts) if own.is_dir() else [own.name]

@@ -1,1 +1,1 @@
-"""Own runs as a submission: the tree that the package checker takes."""
+"""Write own runs as a submission: the tree that the package checker accepts."""

@@ -1,4 +1,4 @@
-"""All checks of a written tree: the official package checker, our own verdict, the rules, and what is private."""
+"""All checks of a written tree: the official package checker, our own verdict, the rules, and private data."""
 
 import os
 import re
@@ -25,11 +25,11 @@ OTHER_IN_LOGS = Message(
 GENERATED = "generated data"
 SMALL = "a small edition of the benchmark, made for generated data"
 _OF_DATA, _OF_EDITION = ("data",), ("model", "hyperparameters", "quality")
-"""Topics of the rules that runs on generated data, and small editions of the benchmarks for them, cannot keep."""
+"""Topics of the rules that runs on generated data, and small editions of the benchmarks for them, cannot meet."""
 
 
 def check_runs(submission: Submission) -> Iterator[Problem]:
-    """Yield what is known from the records alone."""
+    """Yield problems that follow from the records alone."""
     strong = {result.benchmark for system in submission.systems for result in system.results if _is_strong(result)}
     for system in submission.systems:
         for result in system.results:
@@ -56,7 +56,7 @@ def _is_strong(result: Result) -> bool:
 
 
 def few_runs(result: Result) -> str:
-    """Return the reason of a result with too few runs."""
+    """Return the reason why a result has too few runs."""
     return TOO_FEW(runs=len(result.runs), needed=result.by_rule)
 
 
@@ -68,7 +68,7 @@ def _lost_logs(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
 
 
 def _odd_times(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
-    """Yield the runs whose times do not count, because their logs are not timed as their records, or hold a pause."""
+    """Yield runs with invalid times: their logs contradict their records, or contain a pause."""
     for run in runs:
         if run.logged and run.logged.untimed:
             message = f"{run.source}: {run.logged.untimed}; the run counts as one that failed"
@@ -80,7 +80,7 @@ def _odd_times(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
 def broken_rules(result: Result) -> dict[str, list[BrokenRule]]:
     """Return the findings on each rule of the runs' division that settings or data break, by rule.
 
-    Whether a run missed its target is not among them, because a result may contain such a run.
+    A missed target is not among them, because a result may contain such a run.
     """
     division = result.record.plan.submission.division
     broken: dict[str, list[BrokenRule]] = {}
@@ -113,7 +113,7 @@ def _why_broken(result: Result, topic: str) -> str:
 
 
 def _other_words(submission: Submission, result: Result, place: str) -> Iterator[Problem]:
-    """Yield what the logs say otherwise than the tree; logs are not changed."""
+    """Yield contradictions between logs and tree; logs are not changed."""
     logs = [run.logged for run in (*result.runs, *result.pruned) if run.logged]
     for what, said, found in (
         ("organisation", submission.org, {log.org for log in logs}),
@@ -139,16 +139,16 @@ def _mixed_software(submission: Submission, system: SubmittedSystem) -> Iterator
 
 
 SHORTEST_HOST = 4
-"""Names of hosts that are shorter, such as `vm`, stand in ordinary text by chance."""
+"""Shorter host names, such as `vm`, occur in ordinary text by chance."""
 HOME = re.compile(rb"/(?:home|Users)/[A-Za-z0-9._-]+|/root/")
 _SHOWN = 3
 Words = Mapping[str, re.Pattern[bytes]]
 
 
 def find_private(tree: Path, submission: Submission, results: Path) -> Iterator[Problem]:
-    """Yield the files that tell something of the machine that they need not tell.
+    """Yield the files that disclose details of the machine unnecessarily.
 
-    Nothing is changed: a log has to stay as it was written, so that its owner decides.
+    Nothing is changed: logs must stay as written, so the owner decides.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def find_private(tree: Path, submission: Submission, results: Path) -> Iterator[
     submission
         Its records name the hosts of the runs.
     results
-        Results folder, whose own place must not be told.
+        Results folder, whose own location must not be disclosed.
     """
     words = private_words(submission, results)
     for path in sorted(tree.rglob("*")):
@@ -166,7 +166,7 @@ def find_private(tree: Path, submission: Submission, results: Path) -> Iterator[
 
 
 def private_words(submission: Submission, results: Path) -> Words:
-    """Return what must not be told, by its kind: home folders, hosts, and folders of this machine."""
+    """Return what must not be disclosed, by kind: home folders, hosts, and folders of this machine."""
     records = [record for system in submission.systems for record in system.records]
     hosts = {rank.placement.hostname for record in records for rank in record.ranks}
     hosts |= {str(record.provenance.machine_facts.get("hostname") or "") for record in records}
@@ -203,16 +203,16 @@ def check_tree(submission: Submission, results: Path, tree: Path) -> tuple[Check
     Parameters
     ----------
     submission
-        What was written.
+        The submission as written.
     results
-        Results folder that it was made from.
+        Results folder of the submission's runs.
     tree
         Folder above that of the organisation; the package checker adds ``scaling.json`` where it scales a result.
 
     Returns
     -------
     tuple
-        What the package checker said, and all problems.
+        Output of the package checker, and all problems.
     """
     package = check_package(tree / submission.folder, submission.rule_set)
     places = {
@@ -234,7 +234,7 @@ def check_tree(submission: Submission, results: Path, tree: Path) -> tuple[Check
 
 
 def _foreseen(verdict: PackageVerdict, places: Mapping[str, Result]) -> frozenset[str]:
-    """Return the folders whose logs do not comply for nothing but numbers of samples that generated data have."""
+    """Return the folders whose logs fail only because generated data have other numbers of samples."""
     return frozenset(
         one.folder
         for one in verdict.submissions
@@ -245,7 +245,7 @@ def _foreseen(verdict: PackageVerdict, places: Mapping[str, Result]) -> frozense
 
 
 def _say_package(package: CheckerText, places: Mapping[str, Result], foreseen: frozenset[str]) -> Iterator[Problem]:
-    """Yield the package checker's errors; its warnings are about single logs, of which our verdict tells more."""
+    """Yield the package checker's errors; its warnings concern single logs, which our verdict covers in more detail."""
     errors = [remark for remark in package.remarks if remark.level == "ERROR"]
     for remark in errors:
         reason = _package_reason(places.get(remark.place), remark.text, remark.place in foreseen)
@@ -264,7 +264,7 @@ def _package_reason(result: Result | None, text: str, foreseen: bool) -> str:
 
 
 def _compare_answers(submission: Submission, package: CheckerText, verdict: PackageVerdict) -> Iterator[Problem]:
-    """Say so if our own verdict and the package checker do not end alike."""
+    """Report a problem if our own verdict and the package checker disagree."""
     answer = verdict.package_answers.get(submission.folder)
     if answer is not None and (answer == "no errors") != package.passes:
         message = f"our own verdict foresaw `{answer}` of the package checker, which is an error of ours: report it"
@@ -272,10 +272,10 @@ def _compare_answers(submission: Submission, package: CheckerText, verdict: Pack
 
 
 def _say_verdict(verdict: PackageVerdict, places: Mapping[str, Result], foreseen: frozenset[str]) -> Iterator[Problem]:
-    """Yield what our own verdict found, logs of a folder with equal findings together.
+    """Yield the findings of our own verdict; logs of a folder with equal findings are grouped.
 
-    What is wrong with a single log is a warning where the result stands without it: one of a result may fail under
-    olympic scoring, and pruned instances are not counted.
+    A problem of a single log is a warning if the result remains valid: one log may fail under olympic scoring, and
+    pruned instances do not count.
     """
     groups: dict[tuple[str, Finding], list[PurePosixPath]] = {}
     decided = {
@@ -298,7 +298,7 @@ def _say_verdict(verdict: PackageVerdict, places: Mapping[str, Result], foreseen
 
 
 def _is_said_elsewhere(finding: Finding, result: Result | None) -> bool:
-    """Return whether a warning is about a blank field (an open point), or a setting that the rules' check names."""
+    """Return whether another check covers a warning: a blank field (an open point), or a setting of the rules."""
     if finding.failed:
         return False
     told = {f"[{name}]" for name in broken_rules(result)} if result else set()

@@ -1,4 +1,4 @@
-"""The code that ran: the files of its commit, taken from git, never from a folder that may have changed since."""
+"""The code that ran: the files of its commit, from git, never from a folder that may have changed since."""
 
 import subprocess
 import tarfile
@@ -14,16 +14,16 @@ PARTS = (
     "src", "workflow", "profiles", "envs", "config", "reports/workflow.rst", "reports/captions",
     "Snakefile", "Makefile", "pyproject.toml", "requirements.lock",
 )  # fmt: skip
-"""What prepares data and trains; tests, pictures and what is not tracked stay behind."""
+"""Files that prepare data and train; tests, pictures and untracked files are excluded."""
 GIT_S = 60
 _FILE, _EXECUTABLE = 0o644, 0o755
 
 
 @dataclass(frozen=True)
 class Code:
-    """The files of the implementation by path, with their modes; none with the reason where they cannot be had.
+    """Files of the implementation by path, with their modes; empty, with the reason, if unavailable.
 
-    ``sentence`` says in the README where they came from.
+    ``sentence`` states their origin in the README.
     """
 
     files: dict[str, tuple[bytes, int]]
@@ -38,7 +38,7 @@ def find_code(submission: Submission, results: Path) -> Code:
     ----------
     submission
         Its records name the commit.
-    results
+    The results folder: its checkout is searched first, then that of this library.
         The results folder: its checkout is asked first, then that of this library.
     """
     origins = [record.provenance for system in submission.systems for record in system.records]
@@ -76,7 +76,7 @@ def _has(folder: Path, commit: str) -> bool:
 
 
 def _archive(folder: Path, commit: str) -> dict[str, tuple[bytes, int]]:
-    """Return the plain files of a commit; links and empty files of packages are as git has them."""
+    """Return the plain files of a commit; links and empty package files stay as in git."""
     top = (_git(folder, "rev-parse", "--show-toplevel") or b"").decode().strip()
     known = (_git(Path(top), "ls-tree", "--name-only", commit, "--", *PARTS) or b"").decode().split("\n")
     content = _git(Path(top), "archive", "--format=tar", commit, "--", *(name for name in known if name))

@@ -1,4 +1,4 @@
-"""Finds the runs of a results folder that belong to MLPerf HPC, and groups them into results and systems."""
+"""Find the MLPerf HPC runs of a results folder, and group them into results and systems."""
 
 import math
 import re
@@ -42,9 +42,9 @@ class Window:
     Attributes
     ----------
     first, length
-        Index of the first run in the order of their start, and their number.
+        Index of the first run in order of start, and number of runs.
     note
-        How the window was chosen, or what is wrong with it.
+        How the window was chosen, or its defect.
     """
 
     first: int
@@ -53,13 +53,13 @@ class Window:
 
 
 def choose_window(scores: Sequence[float], runs: int, by_rule: int) -> Window:
-    """Choose the window of ``by_rule`` consecutive runs whose score is the median of all windows' scores.
+    """Choose the window of ``by_rule`` consecutive runs whose score is the median of all windows.
 
     Parameters
     ----------
     scores
-        Score of each window [s], by its first run: the mean without the fastest and the slowest run, infinity for one
-        that would be no valid result; empty where there are not more runs than the rules count.
+        Score of each window [s], by its first run: the mean without the fastest and the slowest run, infinity for an
+        invalid result. Empty if there are no more runs than the rules count.
     runs
         Number of all runs, in the order of their start.
     by_rule
@@ -68,8 +68,8 @@ def choose_window(scores: Sequence[float], runs: int, by_rule: int) -> Window:
     Returns
     -------
     Window
-        Of an even number of windows the slower of the two in the middle, because both are equally close to the median;
-        of equal scores the earliest.
+        With an even number of windows, the slower of the two in the middle, because both are equally close to the
+        median; among equal scores, the earliest.
 
     References
     ----------
@@ -91,12 +91,12 @@ _RUN = re.compile(r"r\d+")
 
 
 def collect(request: Request) -> Submission:
-    """Return what a results folder has to submit.
+    """Return the submission contained in a results folder.
 
     Raises
     ------
     ConfigError
-        If the folder does not exist or holds no such run, or if runs of one result contradict each other.
+        If the folder does not exist or holds no such run, or runs of one result contradict each other.
     RecordError
         If a record is damaged.
     """
@@ -126,7 +126,7 @@ def collect(request: Request) -> Submission:
 
 
 def _records(request: Request, skipped: list[str]) -> Iterator[tuple[Path, RunRecord]]:
-    """Yield the records that were asked for, with their folders; the others of the suite are listed as skipped."""
+    """Yield the requested records with their folders; other records of the suite are listed as skipped."""
     for path in sorted(request.results.glob("runs/*/*/*/r*/record.json")):
         if not _RUN.fullmatch(path.parent.name):
             continue
@@ -141,7 +141,7 @@ def _records(request: Request, skipped: list[str]) -> Iterator[tuple[Path, RunRe
 
 
 def _systems(request: Request, records: Iterable[tuple[Path, RunRecord]]) -> Iterator[SubmittedSystem]:
-    """One system for each scale and variant of the machine, because a system file has one number of nodes."""
+    """Return one system per scale and variant of the machine, because a system file has one number of nodes."""
     groups: dict[str, dict[str, list[tuple[Path, RunRecord]]]] = {}
     for folder, record in records:
         point, plan = record.plan.point, record.plan
@@ -163,7 +163,7 @@ def _result(request: Request, system: str, benchmark: str, found: Sequence[tuple
 
 
 def _scores(runs: Sequence[SubmittedRun], by_rule: int) -> Iterator[float]:
-    """Yield the score of each window of runs [s]: run_start to run_stop without the fastest and the slowest run."""
+    """Yield the score of each window of runs [s]: mean time without the fastest and the slowest run."""
     times = [run.logged.run.duration_s if run.logged and run.logged.run else None for run in runs]
     good = [bool(run.logged and claims_success(run.logged) and reaches_target(run.logged)) for run in runs]
     for first in range(len(runs) - by_rule + 1):
@@ -174,7 +174,7 @@ def _scores(runs: Sequence[SubmittedRun], by_rule: int) -> Iterator[float]:
 
 
 def _one(what: str, values: Iterable[str], advice: str) -> str:
-    """Return the value that all runs share."""
+    """Return the value shared by all runs."""
     found = sorted(set(values))
     if len(found) > 1:
         raise ConfigError(f"{what}: found {' and '.join(found)} in the runs, expected one for a submission; {advice}")

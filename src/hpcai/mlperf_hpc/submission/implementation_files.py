@@ -1,4 +1,4 @@
-"""What goes beside the code of a benchmark: README, settings of the implementation, and the scripts that repeat it."""
+"""Files that accompany the code of a benchmark: README, implementation settings, and scripts to repeat the runs."""
 
 import json
 import re
@@ -21,14 +21,14 @@ from hpcai.records.run import RunRecord
 from hpcai.workloads.registry import read_beside
 
 DATA, SCRATCH = "${DATASET_PATH}", "${SCRATCH_PATH}"
-"""Stand for the folder of an existing dataset, and for node-local scratch, where a plan names a folder."""
+"""Placeholders for the folder of an existing dataset and for node-local scratch."""
 _FOLDERS = re.compile(r"(?<![\w.}])/(?:[\w.+@%,-]+/)+")
 STEERING = (
     "DNNL_DEFAULT_FPMATH_MODE", "HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD", "HOROVOD_HIERARCHICAL_ALLREDUCE",
     "MKL_NUM_THREADS", "NCCL_ALGO", "NCCL_PROTO", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS",
     "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "XLA_FLAGS",
 )  # fmt: skip
-"""The only environment variables that leave the machine: settings of numerics, threads and exchange by their names."""
+"""The only environment variables that are published: settings of numerics, threads and communication, by name."""
 
 
 def implementation_files(submission: Submission, system: SubmittedSystem, result: Result) -> dict[str, str]:
@@ -52,7 +52,7 @@ def benchmark_readme(submission: Submission, result: Result, code: str) -> str:
     Parameters
     ----------
     code
-        Where the code came from, as a sentence.
+        Origin of the code, as a sentence.
     """
     plan = result.record.plan
     values: dict[str, Any] = {
@@ -68,7 +68,7 @@ def benchmark_readme(submission: Submission, result: Result, code: str) -> str:
 
 
 def _values(submission: Submission, system: SubmittedSystem, result: Result) -> dict[str, Any]:
-    """Return what the templates of one result name; texts for shells are quoted."""
+    """Return the template variables of one result; texts for shells are quoted."""
     record, plan = result.record, result.record.plan
     kind = "runs" if result.scaling == "strong" else "weak"
     dataset = shlex.quote(f"data/{plan.benchmark.data.dataset}")
@@ -91,17 +91,17 @@ def _values(submission: Submission, system: SubmittedSystem, result: Result) -> 
 
 
 def published_environment(record: RunRecord) -> dict[str, str]:
-    """Return the variables of a run's environment that may leave the machine.
+    """Return the variables of a run's environment that may be published.
 
-    None but those of ``STEERING``, and none whose value names a folder: all others could hold names of users, hosts
-    and folders, or credentials.
+    Only those of ``STEERING`` qualify, and only if their value names no folder: others could disclose users, hosts,
+    folders or credentials.
     """
     known = record.provenance.environment
     return {name: known[name] for name in STEERING if name in known and "/" not in known[name]}
 
 
 def portable_command(record: RunRecord) -> str:
-    """Return the command that started a run without folders and hosts of this machine."""
+    """Return the start command of a run without folders and hosts of this machine."""
     hosts = {rank.placement.hostname for rank in record.ranks}
     hosts |= {str(record.provenance.machine_facts.get("hostname") or "")}
     named = "|".join(re.escape(host) for host in sorted(hosts - {""})) or r"(?!)"
@@ -110,7 +110,7 @@ def portable_command(record: RunRecord) -> str:
 
 
 def portable_plan(plan: RunPlan) -> RunPlan:
-    """Return a plan without folders of this machine: they are variables, which their user sets."""
+    """Return a plan without folders of this machine; variables that the user sets replace them."""
     machine, data = plan.machine, plan.benchmark.data
     local = machine.storage.node_local
     storage = machine.storage.model_copy(update={"node_local": local if local.startswith("${") else SCRATCH})
@@ -138,7 +138,7 @@ def _data_types(record: RunRecord) -> dict[str, str]:
 
 
 def _study_files(submission: Submission, result: Result) -> dict[str, str]:
-    """Return a study that prepares the same data and names the same runs, as the workflow reads it."""
+    """Return a study that prepares the same data and names the same runs, in the workflow's format."""
     plan = portable_plan(result.record.plan)
     point = plan.point.model_dump(mode="json") | {"repeats": len(result.runs) + len(result.pruned)}
     units = {"fusion_bytes": "byte", "cycle_time_s": "s"}
@@ -189,7 +189,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _templates() -> Environment:
     folder = files("hpcai.mlperf_hpc.submission") / "templates"
     loader = FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8"))
-    # Markdown and shell, no HTML: nothing is escaped; what shells read is quoted where it is made.
+    # Markdown and shell, no HTML: nothing is escaped; text for shells is quoted where it is created.
     return Environment(
         loader=loader, undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True,  # noqa: S701
         trim_blocks=True, lstrip_blocks=True,

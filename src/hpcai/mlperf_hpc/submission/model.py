@@ -1,4 +1,4 @@
-"""What is submitted: own runs grouped into results, results into systems, and what is known to be open or wrong."""
+"""Data model of a submission: own runs grouped into results, results into systems, open points and problems."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9+._-]+")
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for; empty: whatever is there.
+    """Options of the command line; empty means everything available.
 
     Attributes
     ----------
@@ -29,15 +29,15 @@ class Request:
     output
         Folder to write.
     org
-        Submitting organisation; by default that of the study's ``submission.org``.
+        Submitting organisation; defaults to the study's ``submission.org``.
     system
-        First part of the systems' names; by default the machine's name.
+        First part of the systems' names; defaults to the machine's name.
     benchmarks
         Benchmark files or folders of the tree, such as ``cosmoflow_tiny`` or ``oc20``.
     scales
         Such as ``n1x2``.
     rule_set
-        1.0.0, 2.0.0 or 3.0.0; by default that of the study.
+        1.0.0, 2.0.0 or 3.0.0; defaults to the study's rule set.
     """
 
     results: Path
@@ -50,7 +50,7 @@ class Request:
 
 
 def is_asked(request: Request, record: RunRecord) -> bool:
-    """Return whether a run was asked for by its benchmark and its scale."""
+    """Return whether the benchmark and scale of a run were requested."""
     names = {record.plan.benchmark.name, name_of(record.plan.benchmark.workload)}
     return (not request.benchmarks or bool(names & set(request.benchmarks))) and (
         not request.scales or record.plan.point.scale in request.scales
@@ -58,12 +58,12 @@ def is_asked(request: Request, record: RunRecord) -> bool:
 
 
 def safe_name(text: str) -> str:
-    """Return a text as a name of the tree: without blanks, signs that shells read, or a leading dot.
+    """Return a text as a name for the tree: without blanks, shell metacharacters, or a leading dot.
 
     Raises
     ------
     ConfigError
-        If nothing is left.
+        If nothing remains.
     """
     name = _UNSAFE.sub("_", text).lstrip("._-").rstrip("_")
     if not name:
@@ -75,7 +75,7 @@ def safe_name(text: str) -> str:
 class SubmittedRun:
     """One measured run with its MLPerf log; a run that failed early has none.
 
-    ``source`` is its folder below the results, ``number`` N of its folder.
+    ``source`` is its folder below the results, ``number`` the N of its folder.
     """
 
     record: RunRecord
@@ -94,15 +94,15 @@ class Result:
     benchmark
         Folder of the tree: cosmoflow, deepcam, oc20.
     scaling
-        strong, or weak for instances that ran beside each other.
+        strong, or weak for concurrent instances.
     runs
-        Those that are submitted, in the order of their start.
+        Submitted runs, in order of start.
     pruned
         Instances that do not count, but are submitted as well.
     measured
-        Number of all runs of this scale.
+        Number of all runs at this scale.
     note
-        How ``runs`` were chosen, or what they lack; blank if all were taken and they are as many as the rules require.
+        How ``runs`` were chosen, or what they lack; blank if all were taken and there are as many as required.
     """
 
     benchmark: str
@@ -114,7 +114,7 @@ class Result:
 
     @property
     def record(self) -> RunRecord:
-        """Record of the first run, for what all runs of a result share."""
+        """Record of the first run, for facts shared by all runs of a result."""
         return (*self.runs, *self.pruned)[0].record
 
     @property
@@ -139,20 +139,20 @@ class SubmittedSystem:
 
 @dataclass(frozen=True)
 class Submission:
-    """All that is submitted.
+    """The complete submission.
 
     Attributes
     ----------
     org, folder
         The organisation, and its folder's name.
     division, status
-        As the study declares.
+        As declared in the study.
     rule_set
         Such as 3.0.0.
     systems
-        By name.
+        Systems by name.
     skipped
-        What was not taken of the results folder, with the reason.
+        Skipped parts of the results folder, with reasons.
     """
 
     org: str
@@ -166,7 +166,7 @@ class Submission:
 
 @dataclass(frozen=True, order=True)
 class OpenPoint:
-    """Something that the program cannot know, and that its owner has to fill in."""
+    """A field that the program cannot know and that the owner must fill in."""
 
     place: str
     field: str
@@ -175,7 +175,7 @@ class OpenPoint:
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """Something that a check found.
+    """A problem found by a check.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class Problem:
     message
         What is wrong.
     reason
-        Why it cannot be otherwise with such runs, such as generated data; blank for what has to be repaired.
+        Why such runs (for example on generated data) cannot avoid it; blank if it must be fixed.
     """
 
     severity: Literal["failure", "warning"]

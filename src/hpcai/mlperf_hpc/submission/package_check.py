@@ -1,4 +1,4 @@
-"""Runs the official package checker and reads its text, because it ends with status 0 whatever it finds."""
+"""Run the official package checker and parse its output, because it always exits with status 0."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ _LEVEL = re.compile(r"(INFO|WARNING|ERROR|CRITICAL) - ")
 
 @dataclass(frozen=True, order=True)
 class Remark:
-    """A warning or an error of the package checker, with the file or folder that it was busy with."""
+    """A warning or an error of the package checker, with the file or folder being checked."""
 
     place: str
     level: str
@@ -33,16 +33,16 @@ class Remark:
 
 @dataclass(frozen=True)
 class CheckerText:
-    """What the package checker said.
+    """Output of the package checker.
 
     Attributes
     ----------
     passes
-        Whether its text says that it found no errors.
+        Whether it reports no errors.
     conclusion
-        Its last word, or why there is none.
+        Its conclusion, or why there is none.
     remarks
-        Its warnings and errors, sorted by place, because it visits folders in no certain order.
+        Its warnings and errors, sorted by place, because it visits folders in arbitrary order.
     """
 
     passes: bool
@@ -53,8 +53,8 @@ class CheckerText:
 def check_package(organisation: Path, rule_set: str) -> CheckerText:
     """Check the folder of an organisation with ``mlperf_logging.package_checker``.
 
-    It writes ``scaling.json`` beside the results of closed divisions that converge faster than the reference, as it
-    does for every submitter; its own log goes to a temporary folder.
+    It writes ``scaling.json`` next to the results of closed divisions that converge faster than the reference, as for
+    every submitter; its own log goes to a temporary folder.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def check_package(organisation: Path, rule_set: str) -> CheckerText:
         1.0.0, 2.0.0 or 3.0.0.
     """
     with tempfile.TemporaryDirectory(prefix="hpcai-package-") as folder:
-        # Seen through a link here, paths in the text do not tell where the tree lies.
+        # The checker sees the tree through a link, so its output does not disclose the location.
         (Path(folder) / organisation.name).symlink_to(organisation.resolve(), target_is_directory=True)
         command = [sys.executable, "-m", "mlperf_logging.package_checker", organisation.name, "hpc", rule_set]
         try:
@@ -77,12 +77,12 @@ def check_package(organisation: Path, rule_set: str) -> CheckerText:
 
 
 def read_verdict(text: str) -> CheckerText:
-    """Return the verdict of the package checker's text.
+    """Parse the verdict in the package checker's output.
 
     Parameters
     ----------
     text
-        What it wrote to standard error. Text without its last word is that of a checker that failed.
+        Its standard error. Output without a conclusion means that the checker failed.
     """
     lines = text.splitlines()
     remarks = tuple(sorted(set(_remarks(lines))))
@@ -94,9 +94,9 @@ def read_verdict(text: str) -> CheckerText:
 
 
 def _remarks(lines: Sequence[str]) -> Iterator[Remark]:
-    """Yield warnings and errors, each with the lines below it that belong to it.
+    """Yield warnings and errors, each with its continuation lines.
 
-    Only what is said of a log is a warning; errors are about its folder.
+    Warnings concern single logs; errors concern their folder.
     """
     folder = file = ""
     level, words = "INFO", list[str]()

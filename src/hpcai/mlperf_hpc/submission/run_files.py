@@ -1,4 +1,4 @@
-"""Reads one measured run with its MLPerf log."""
+"""Read one measured run with its MLPerf log."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,7 +20,7 @@ LOG = "mllog.txt"
 
 
 def read_submitted_run(results: Path, folder: Path, record: RunRecord) -> SubmittedRun:
-    """Return a run with its log, if it left one; without its times if the log's are not those of the record.
+    """Return a run with its log, if any; without its times if the log contradicts the record.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ def read_submitted_run(results: Path, folder: Path, record: RunRecord) -> Submit
 
 
 def require_one_file(results: Path, place: str, records: Iterable[RunRecord]) -> None:
-    """Refuse a result whose runs are of several benchmark files.
+    """Refuse a result whose runs come from several benchmark files.
 
     Raises
     ------
     ConfigError
-        Naming the files.
+        Names the files.
     """
     files = sorted({record.plan.benchmark.name for record in records})
     if len(files) > 1:

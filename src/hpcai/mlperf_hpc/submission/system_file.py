@@ -1,4 +1,4 @@
-"""The system file: what was collected and declared of a machine, in the fields that MLPerf asks for."""
+"""The system file: collected and declared facts about a machine, in the fields that MLPerf requires."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,22 +16,22 @@ _FRAMEWORK = {
     "tensorflow": (_TENSORFLOW, _KERAS),
     "jax": (("JAX", ("jax",)), _KERAS, _TENSORFLOW),
 }
-"""By engine; with jax, TensorFlow reads the samples."""
+"""By engine; with jax, TensorFlow still reads the samples."""
 _HAND = (
     "system_type", "system_type_detail", "host_processors_per_node", "host_processor_interconnect",
     "host_storage_capacity", "host_memory_configuration", "cooling",
 )  # fmt: skip
-"""Fields that no program fills."""
+"""Fields that no program fills in."""
 _ACCELERATOR = (
     "accelerator_host_interconnect", "accelerator_frequency", "accelerator_on-chip_memories",
     "accelerator_memory_configuration", "accelerator_interconnect_topology",
 )  # fmt: skip
-"""Fields of accelerators that no program fills; a machine without accelerators has none."""
+"""Fields of accelerators that no program fills in; a machine without accelerators lacks them."""
 _NETWORK = ("host_networking", "host_networking_topology", "host_network_card_count")
 
 
 def system_fields(submission: Submission, system: SubmittedSystem) -> dict[str, Any]:
-    """Return the fields of a system file in the order of MLPerf's own table; what is not known is blank.
+    """Return the fields of a system file in the order of MLPerf's own table; unknown values are blank.
 
     References
     ----------
@@ -57,12 +57,12 @@ def system_fields(submission: Submission, system: SubmittedSystem) -> dict[str, 
 
 
 def open_points(place: str, fields: Mapping[str, Any]) -> list[OpenPoint]:
-    """Return every blank field of a system file, with what has to be done about it."""
+    """Return every blank field of a system file, with instructions."""
     return [OpenPoint(place, name, _why_blank(name)) for name, value in fields.items() if value in ("", {})]
 
 
 class _Facts:
-    """What the records of a system agree on."""
+    """Facts shared by all records of a system."""
 
     def __init__(self, records: tuple[RunRecord, ...]) -> None:
         self.records, self.machine = records, records[0].plan.machine
@@ -166,7 +166,7 @@ def _software(facts: _Facts, system: SubmittedSystem) -> dict[str, Any]:
 
 
 def _software_notes(system: SubmittedSystem) -> str:
-    """Say what the runs computed and exchanged in, and by which code and environment."""
+    """Describe the precision of computation and communication, and the code and environment of the runs."""
     records = system.records
     precisions = sorted({record.plan.point.precision for record in records})
     exchanged = sorted({record.plan.point.compression for record in records})

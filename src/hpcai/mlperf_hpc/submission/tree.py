@@ -25,7 +25,7 @@ FILE_MODE, SCRIPT_MODE = 0o644, 0o755
 
 @dataclass(frozen=True)
 class TreeFile:
-    """A file of the tree: its path below the output folder, its content, and whether it can be started."""
+    """A file of the tree: path below the output folder, content, and whether it is executable."""
 
     path: str
     content: bytes
@@ -33,12 +33,12 @@ class TreeFile:
 
 
 def tree_files(submission: Submission, code: Code) -> Iterator[TreeFile]:
-    """Yield the files of a submission, logs byte by byte as they were written.
+    """Yield the files of a submission; logs are copied byte for byte.
 
     Raises
     ------
     RecordError
-        If a log is not the one that its record lists.
+        If a log differs from the one listed in its record.
     """
     org = submission.folder
     described: dict[str, Result] = {}
@@ -63,7 +63,7 @@ def result_folder(submission: Submission, system: SubmittedSystem, result: Resul
 
 
 def all_open_points(submission: Submission) -> list[OpenPoint]:
-    """Return what the owner of the runs has to fill in by hand."""
+    """Return the fields that the owner of the runs must fill in by hand."""
     return [
         point
         for system in submission.systems
@@ -89,7 +89,7 @@ def _logs(folder: str, result: Result) -> Iterator[TreeFile]:
 
 
 def _require_listed(run: SubmittedRun, log: Path) -> None:
-    """Refuse a log that the record does not vouch for; that it is unchanged was checked when it was read."""
+    """Refuse a log that its record does not list; reading already checked that it is unchanged."""
     if LOG not in {artefact.path for artefact in run.record.artefacts}:
         raise RecordError(
             f"{log}: the record of {run.record.run_id} does not list it, expected its SHA-256 there; "

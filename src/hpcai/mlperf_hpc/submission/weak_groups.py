@@ -1,4 +1,4 @@
-"""Finds the weak-scaling groups of a results folder: instances that ran beside each other, pruned ones apart."""
+"""Find the weak-scaling groups of a results folder: concurrent instances, with pruned ones listed separately."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,14 +23,14 @@ from hpcai.rules.table import rules_of
 
 
 def weak_systems(request: Request, skipped: list[str]) -> Iterator[SubmittedSystem]:
-    """Yield a system for each size of groups on the machine; its nodes are those of all instances together.
+    """Yield a system for each group size on the machine; its nodes are those of all instances together.
 
     Raises
     ------
     RecordError
         If the record of a group or of an instance is damaged or missing.
     ConfigError
-        If two groups would share a folder, or the groups of a system had different numbers of nodes.
+        If two groups would share a folder, or the groups of a system have different numbers of nodes.
     """
     systems: dict[str, list[tuple[WeakGroup, Result]]] = {}
     for path in sorted(request.results.glob(f"weak/*/*/*/{GROUP}")):

@@ -1,4 +1,4 @@
-"""Writes a submission: the tree, what the checks found, and the list of all files; atomically."""
+"""Write a submission atomically: the tree, the results of the checks, and the list of all files."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MADE_BY = "hpcai mlperf submit"
 
 @dataclass(frozen=True)
 class Written:
-    """A submission that was written, with what the checks say of it."""
+    """A written submission with the results of its checks."""
 
     submission: Submission
     package: CheckerText
@@ -30,7 +30,7 @@ class Written:
 
     @property
     def failures(self) -> tuple[Problem, ...]:
-        """The problems because of which it would not stand."""
+        """The problems that would cause its rejection."""
         return tuple(problem for problem in self.problems if problem.severity == "failure")
 
 
@@ -42,9 +42,9 @@ def write_submission(request: Request) -> Written:
     Raises
     ------
     ConfigError
-        If the output is something else than an earlier submission, or if there is nothing to submit.
+        If the output is anything other than an earlier submission, or there is nothing to submit.
     RecordError
-        If a record is damaged, or a log is not the one that its record lists.
+        If a record is damaged, or a log differs from the one listed in its record.
     """
     _require_own(request.output)
     submission = collect(request)
@@ -60,7 +60,7 @@ def write_submission(request: Request) -> Written:
 
 
 def say_written(written: Written, output: Path) -> str:
-    """Return what was written and what its checks found, in lines for people."""
+    """Summarise the written submission and its checks in lines of text."""
     submission = written.submission
     lines = [
         f"{output}: submission of {submission.org}, {submission.division} division, rule set {submission.rule_set}"
@@ -81,7 +81,7 @@ def say_written(written: Written, output: Path) -> str:
 
 
 def _require_own(output: Path) -> None:
-    """Refuse to replace what this program did not write."""
+    """Refuse to replace anything that this program did not write."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise ConfigError(f"{output}: found a file or a link, expected a folder to write; choose another --output")
     if not output.exists() or not any(output.iterdir()):

@@ -1,1 +1,1 @@
-"""Darshan logs: structure checked first, read in guarded child processes, summed over processes."""
+"""Darshan logs: check the structure, read them in guarded child processes, sum over processes."""

@@ -1,7 +1,8 @@
-"""Reads many Darshan logs one by one, in a process that a log may cost: `python -m hpcai.parsers.darshan.child`.
+"""Read Darshan logs one by one in an expendable process: `python -m hpcai.parsers.darshan.child`.
 
-Reads a JSON request from standard input and writes one line of JSON per log, in the order of the request. A log that
-takes too long, too much memory, or the whole interpreter ends the process without its line; see `darshan_guard`.
+Reads a JSON request from standard input and writes one line of JSON per log, in the order of the request. If a log
+takes too long, takes too much memory or crashes the interpreter, the process ends without writing its line; see
+`hpcai.parsers.darshan.guard`.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ from hpcai.parsers.darshan.segments import read_segments
 from hpcai.parsers.reading import nothing_read
 
 LOG_LIMIT_S = 60
-"""A log of a thousand files takes milliseconds."""
+"""Time limit per log [s]; a log of a thousand files takes milliseconds."""
 MEMORY_BYTES = 4 << 30
 LARGEST_LOG_BYTES = 1 << 30
 
@@ -38,7 +39,7 @@ RECORD_BYTES: dict[str, dict[int, int]] = {
     "MPI-IO": {1: 544, 2: 544, 3: 560},
     "STDIO": {1: 240, 2: 248},
 }
-"""Bytes of a record by module and version of the module (darshan-*-log-format.h, darshan-*-logutils.c)."""
+"""Record size [byte] by module and module version (darshan-*-log-format.h, darshan-*-logutils.c)."""
 
 TIMES = {
     "read_time_s": "F_READ_TIME",
@@ -64,7 +65,7 @@ Json = dict[str, Any]
 
 def main() -> None:
     """Answer the request on standard input."""
-    # What the C library prints on standard output must not get between the answers.
+    # Output that the C library prints to standard output must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -80,27 +81,27 @@ def main() -> None:
         signal.alarm(LOG_LIMIT_S)
         printed_from = os.fstat(2).st_size
         line = answer_log(Path(path), request["table"])
-        # Whatever was printed on standard error meanwhile is about this log.
+        # Anything printed to standard error since the last answer concerns this log.
         print(json.dumps({**line, "printed": [printed_from, os.fstat(2).st_size]}), file=answers, flush=True)
 
 
 def answer_log(path: Path, table: str) -> Json:
-    """Return what `read_log` (records) or `read_trace` (segments) reads, or ``error``, why it cannot."""
+    """Return the result of `read_log` (records) or `read_trace` (segments), or ``error`` with the reason."""
     try:
         return {"records": read_log, "segments": read_trace}[table](path)
     except ParseError as error:
         return {"error": str(error)}
-    except Exception as error:  # whatever a damaged log does to the library costs this log only
+    except Exception as error:  # a damaged log that breaks the library costs only itself
         return {"error": f"{path}: PyDarshan cannot read this log ({type(error).__name__}: {error})"}
 
 
 def read_log(path: Path) -> Json:
-    """Return the records of POSIX, STDIO and MPI-IO, and what the log says of its process.
+    """Return the POSIX, STDIO and MPI-IO records and the facts about the log's process.
 
     Raises
     ------
     ParseError
-        If the log is foreign or damaged, or PyDarshan does not find in it what its structure says.
+        If the log is foreign or damaged, or PyDarshan's records do not match the log's structure.
     """
     data, layout, names = _open(path)
     contents, damaged = _unpack_modules(data, layout)
@@ -118,7 +119,7 @@ def read_log(path: Path) -> Json:
 
 
 def read_trace(path: Path) -> Json:
-    """Return the single operations that Darshan's extended tracing (DXT) kept, and what the log says of its process."""
+    """Return the operations that extended tracing (DXT) recorded and the facts about the log's process."""
     data, layout, names = _open(path)
     answer, damaged, tables = _describe(path, data, layout), {}, {}
     _read_records(path, {}, answer)
@@ -136,7 +137,7 @@ def read_trace(path: Path) -> Json:
 
 
 def _open(path: Path) -> tuple[bytes, Layout, dict[int, str]]:
-    """Return a log, its layout, and the names of its records; the parts that every log needs are confirmed."""
+    """Return a log, its layout and its record names, after verifying the regions that every log needs."""
     try:
         size_bytes = path.stat().st_size
         if not path.is_file() or size_bytes > LARGEST_LOG_BYTES:
@@ -153,7 +154,7 @@ def _open(path: Path) -> tuple[bytes, Layout, dict[int, str]]:
 
 
 def _unpack_modules(data: bytes, layout: Layout) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the content of the modules that are read, and why other regions, read or not, are damaged."""
+    """Return the content of the modules to read, and the reason for each damaged region, read or not."""
     contents, damaged = {}, {}
     for name, region in layout.modules.items():
         try:
@@ -180,7 +181,7 @@ def _describe(path: Path, data: bytes, layout: Layout) -> Json:
 
 
 def _read_records(path: Path, modules: dict[str, ModuleRegion], answer: Json) -> dict[str, Json]:
-    """Read the job and the modules through PyDarshan; the job goes into the answer."""
+    """Read the job and the modules through PyDarshan; store the job in the answer."""
     from darshan.backend import cffi_backend as library
 
     log = library.log_open(str(path))
@@ -214,7 +215,7 @@ def _read_module(library: ModuleType, log: Json, name: str) -> Json:
         for column, source in TIMES.items():
             value = numbers[times[f"{prefix}_{source}"]]
             if column in STAMPS and value == 0:
-                table[column].append(None)  # never read
+                table[column].append(None)  # nothing was read
             else:
                 _append(table[column], value if value >= 0 and math.isfinite(value) else None, column, negative)
     table["negative"] = negative
@@ -226,7 +227,7 @@ def _indexed(names: list[str], prefix: str) -> list[tuple[int, str]]:
 
 
 def _append(column: list[float | None], value: float | None, name: str, negative: dict[str, int]) -> None:
-    """Keep a value; what is negative was not monitored (-1) or is not a time, and is counted."""
+    """Append a value; a negative one (-1 is "not monitored", others are not times) is counted and becomes None."""
     column.append(value)
     if value is None:
         negative[name] = negative.get(name, 0) + 1
@@ -238,7 +239,7 @@ def _confirm(table: Json, content: bytes, layout: Layout, name: str, ranks: int)
     Raises
     ------
     DamagedRegionError
-        If their number, numbers or ranks differ, or a rank is not one of the job's.
+        If the counts, record numbers or ranks differ, or a rank does not belong to the job.
     """
     version = layout.modules[name].version
     size = RECORD_BYTES[name][version]
@@ -246,7 +247,7 @@ def _confirm(table: Json, content: bytes, layout: Layout, name: str, ranks: int)
     if any(not -1 <= rank < ranks for _, rank in keys):
         raise DamagedRegionError(f"{name} has records of ranks that the job does not have: its version is damaged")
     found = list(zip(table["id"], table["rank"], strict=True))
-    # Records of version 1 that mix streams into POSIX counters are left out by Darshan itself.
+    # Darshan itself skips version 1 records that mix streams into POSIX counters.
     if found != keys and not (name == "POSIX" and version == 1 and set(found) <= set(keys)):
         raise DamagedRegionError(f"{name} has {len(keys)} records, of which PyDarshan returned {len(found)}")
 

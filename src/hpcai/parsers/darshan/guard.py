@@ -1,4 +1,4 @@
-"""Starts the process that reads Darshan logs, and starts it again behind a log that ended it."""
+"""Start the process that reads Darshan logs, and restart it after a log that ended it."""
 
 import json
 import os
@@ -19,13 +19,13 @@ KILLED = Message("guard.killed", "was ended by {signal_name}")
 PROGRAM = (sys.executable, "-P", "-m", "hpcai.parsers.darshan.child")
 START_LIMIT_S = 120
 LAST_WORDS = 300
-"""Characters of standard error that are quoted."""
+"""Maximum length of quoted standard error [characters]."""
 
 Answer = dict[str, Any]
 
 
 def read_guarded(paths: Sequence[Path], table: str, program: Sequence[str] = PROGRAM) -> list[Answer]:
-    """Return one answer per log, in order: what the child read, or ``error``, why there is nothing.
+    """Return one answer per log, in order: the child's result, or ``error`` with the reason.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def read_guarded(paths: Sequence[Path], table: str, program: Sequence[str] = PRO
 
 
 def _answer_some(paths: Sequence[Path], table: str, program: Sequence[str]) -> list[Answer]:
-    """Return the answers up to the end of one child; the log that ended it early is answered here."""
+    """Return the answers of one child; add an error for the log that ended it early."""
     request = json.dumps({"table": table, "paths": [str(path) for path in paths]})
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         ending = _run(program, request, output, errors, START_LIMIT_S + LOG_LIMIT_S * len(paths))
@@ -65,7 +65,7 @@ def _answer_some(paths: Sequence[Path], table: str, program: Sequence[str]) -> l
 
 
 def _run(program: Sequence[str], request: str, output: IO[bytes], errors: IO[bytes], limit_s: float) -> str:
-    """Run the child; return how it ended, as the rest of a sentence."""
+    """Run the child and return how it ended, as the end of a sentence."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     try:
         status = subprocess.run(
@@ -89,10 +89,10 @@ def _last_words(printed: bytes) -> str:
 
 
 def _judge(answer: Answer, path: Path, printed: bytes) -> Answer:
-    """Return an answer; words on standard error while the log was read make it a failure."""
+    """Return an answer; anything on standard error while the log was read makes it a failure."""
     start, end = answer.pop("printed", (0, 0))
     words = _last_words(printed[start:end])
     if not words:
         return answer
     before = answer.get("error", f"{path}: damaged")
-    return {"error": f"{before}; PyDarshan says: {words}"}
+    return {"error": f"{before}; PyDarshan printed: {words}"}

@@ -1,8 +1,9 @@
-"""The structure of a Darshan log, checked before any library reads it, so that damage cannot turn into numbers.
+"""Check the structure of a Darshan log before a library reads it, so that damage cannot turn into numbers.
 
-Darshan writes a header and then regions without gaps: job, names of the records, one per module. Every region is a
-row of zlib (or bzip2) streams, whose checksums find any change of their content; that they fill the file exactly finds
-changes of the offsets and lengths in the header (darshan-log-format.h and darshan-logutils.c of Darshan 3.0 to 3.5).
+Darshan writes a header, then contiguous regions: the job, the record names and one region per module. Each region is
+a sequence of zlib (or bzip2) streams, whose checksums detect any change of content. The regions must fill the file
+exactly, which detects changed offsets and lengths in the header (darshan-log-format.h and darshan-logutils.c of
+Darshan 3.0 to 3.5).
 """
 
 import bz2
@@ -32,13 +33,13 @@ FORMATS: dict[bytes, tuple[str, ...]] = {
     b"3.21": BEFORE_PNETCDF_VAR,
     b"3.41": NEWEST,
 }
-"""Modules by their index, for each version of the format; indices moved when modules were put in between."""
+"""Modules by index for each format version; inserted modules shifted the later indices."""
 LARGEST_REGION_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class Region:
-    """A part of the log, as its header places it."""
+    """A part of the log, located by the header."""
 
     name: str
     offset: int
@@ -46,7 +47,7 @@ class Region:
 
     @property
     def end(self) -> int:
-        """First byte behind the region."""
+        """First byte after the region."""
         return self.offset + self.length
 
 
@@ -60,7 +61,7 @@ class ModuleRegion(Region):
 
 @dataclass(frozen=True)
 class Layout:
-    """What the header of a log says.
+    """Contents of a log's header.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class Layout:
     is_bzip2
         Whether regions are bzip2 instead of zlib streams.
     job, names
-        The regions that every log has.
+        The regions present in every log.
     modules
         The modules with records, by name.
     """
@@ -85,11 +86,11 @@ class Layout:
 
 
 class DamagedRegionError(ValueError):
-    """A region that is cut or that its checksums do not confirm."""
+    """A region that is truncated or fails its checksums."""
 
 
 def read_layout(data: bytes, path: Path) -> Layout:
-    """Return the regions of a log; the header is confirmed by the regions, which fill the file without gaps.
+    """Return the regions of a log; the header is valid if they fill the file without gaps.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def read_layout(data: bytes, path: Path) -> Layout:
     Raises
     ------
     ParseError
-        If this is no Darshan log of format 3, or if the header contradicts itself or the size of the file.
+        If the file is not a Darshan log of format 3, or the header contradicts itself or the file size.
     """
     version = data[:8].rstrip(b"\0")
     if version not in FORMATS or len(data) < 24:
@@ -153,7 +154,7 @@ def _job_end(maps: list[tuple[int, int]], data: bytes) -> int:
 
 
 def _require_no_gaps(layout: Layout, size_bytes: int, path: Path) -> None:
-    """Compare the regions with each other and with the file; a file that is too short is a matter of its regions."""
+    """Compare the regions with each other and with the file; unpacking reports a file that is too short."""
     names = (layout.names,) if layout.names.length else ()
     regions = [layout.job, *names, *sorted(layout.modules.values(), key=lambda region: region.offset)]
     for before, after in pairwise(regions):
@@ -170,7 +171,7 @@ def _require_no_gaps(layout: Layout, size_bytes: int, path: Path) -> None:
 
 
 def _what_else(data: bytes) -> str:
-    """Return what a file is that is not a log of format 3, old Darshan logs included."""
+    """Describe a file that is not a log of format 3; recognises old Darshan logs."""
     start = data[:8]
     if data.startswith(b"\x1f\x8b"):
         try:
@@ -193,12 +194,12 @@ class _Decompressor(Protocol):
 
 
 def unpack_region(data: bytes, region: Region, is_bzip2: bool) -> bytes:
-    """Return the content of a region; its checksums confirm it.
+    """Return the content of a region, verified by its checksums.
 
     Raises
     ------
     DamagedRegionError
-        If the region is cut, changed, or larger than 1 GiB.
+        If the region is truncated, changed or larger than 1 GiB.
     """
     if region.end > len(data):
         raise DamagedRegionError(f"{region.name} ends at byte {region.end}, the file at {len(data)}: it was cut")
@@ -215,7 +216,7 @@ def unpack_region(data: bytes, region: Region, is_bzip2: bool) -> bytes:
 
 
 def _unpack_zlib_stream(packed: bytes, limit: int) -> tuple[bytes, bytes]:
-    """Return the content of the first stream, and what follows it; ranks write a stream each."""
+    """Return the content of the first stream and the remaining bytes; each rank writes its own stream."""
     decompressor = zlib.decompressobj()
     content = decompressor.decompress(packed, max(1, limit))
     return content, _rest(decompressor, bool(decompressor.unconsumed_tail))
@@ -234,7 +235,7 @@ def _rest(decompressor: _Decompressor, is_too_large: bool) -> bytes:
 
 
 def read_names(content: bytes, layout: Layout) -> dict[int, str]:
-    """Return the names of records (paths) by their numbers, from the unpacked region of names.
+    """Return record names (paths) by record number, from the unpacked name region.
 
     Raises
     ------
@@ -251,7 +252,7 @@ def read_names(content: bytes, layout: Layout) -> dict[int, str]:
             name, at = next_name(content, at + 8, layout.byte_order)
         except (struct.error, ValueError) as error:
             raise DamagedRegionError(f"the names end inside record {len(names)}: {error}") from error
-        # A rank that knows only the number of a shared record leaves its name empty.
+        # A rank that knows only the number of a shared record leaves the name empty.
         if name or number not in names:
             names[number] = name.decode("utf-8", "backslashreplace")
     return names

@@ -1,11 +1,11 @@
-"""Darshan logs of a training job: which processes read how much of the data, how long, and when.
+"""Darshan logs of a training job: which processes read how much data, when and for how long.
 
-Without MPI every process writes its own log (Darshan's runtime documentation, non-MPI mode): ranks, forked or
-spawned data workers, and strays such as ``uname``. Times of reads are sums over the calls of a process; reads of
-different files by parallel threads overlap and add up nevertheless.
+Without MPI every process writes its own log (Darshan's runtime documentation, non-MPI mode): ranks, forked or spawned
+data workers, and helpers such as ``uname``. Read times are sums over the calls of a process; overlapping reads by
+parallel threads are counted in full.
 
-What Darshan cannot see is missing without a sign unless a reason says otherwise: files mapped into memory, io_uring,
-GPUDirect storage, and files behind the limit of records.
+Darshan does not see memory-mapped files, io_uring, GPUDirect storage, and files beyond its record limit. Their bytes
+are missing without notice unless a reason reports them.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ MODULES = ("POSIX", "STDIO", "MPI-IO")
 
 
 def read_darshan_logs(paths: Sequence[Path], data_root: str | None) -> Reading:
-    """Return one row per log, module and rank (-1: files that several ranks share) with what was read of the data.
+    """Return one row per log, module and rank (-1: files shared by several ranks) with the data that was read.
 
-    Modules are never to be added: MPI-IO calls POSIX, so the same bytes appear in both.
+    Never add modules up: MPI-IO calls POSIX, so the same bytes appear in both.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ def read_darshan_logs(paths: Sequence[Path], data_root: str | None) -> Reading:
         The logs; all of one job, or of several.
     data_root
         Folder of the dataset as the program names it (links are not followed), or a pattern with ``*``, for example
-        to leave out an index that rank 0 reads; only these files count. None: all files, so that every process that
-        read a file is a worker.
+        to exclude an index that rank 0 reads. Only these files count. None: all files, so every process that read a
+        file is a worker.
 
     Returns
     -------

@@ -1,11 +1,11 @@
-"""Which Darshan logs belong to one job, and what each of its processes did to the data."""
+"""Group Darshan logs by job, and sum what each process did to the data."""
 
 import pandas as pd
 
 from hpcai.parsers.darshan.tables import COUNTS, STAMPS, TIMES, are_hashed
 
 CLOCK_S = 1.0
-"""Start times of two logs may differ by this much from their true order; before format 3.41 they are whole seconds."""
+"""Start times of two logs may be this far out of order; before format 3.41 they are whole seconds."""
 KEYS = ["log", "module", "rank"]
 COUNTABLE = [*COUNTS, "files", "unread_files"]
 
@@ -13,8 +13,8 @@ COUNTABLE = [*COUNTS, "files", "unread_files"]
 def sum_processes(processes: pd.DataFrame, files: pd.DataFrame, data_root: str | None) -> pd.DataFrame:
     """Return one row per log, module and rank: the sums over its files of the data.
 
-    A sum is missing if one of its parts is; a process without a file of the data has read 0 bytes of it, unless its
-    records are incomplete or the names of its files are hashed.
+    A sum is missing if one of its parts is. A process without a data file has read 0 bytes of data, unless its
+    records are incomplete or its file names are hashed.
     """
     table = _sum_data(files)
     whole = files.groupby(KEYS)
@@ -48,10 +48,10 @@ def _is_unread(files: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def name_jobs(processes: pd.DataFrame) -> pd.DataFrame:
-    """Add ``job``, the same text for logs that belong together, and ``role``.
+    """Add ``role`` and ``job``, a text that all logs of a job share.
 
-    Logs with the same job number belong together. Where no DARSHAN_JOBID is set, Darshan takes the number of the
-    process: then a process and its forked children belong together, which name their parent and start while it runs.
+    Logs with the same job number belong together. Without DARSHAN_JOBID, Darshan uses the process number as the job
+    number. Then a process and its forked children belong together: a child names its parent and starts while it runs.
     """
     logs = processes.drop_duplicates("log").set_index("log")
     is_own = (logs["process_id"] == logs["job_id"]).fillna(value=False)
@@ -70,7 +70,7 @@ def name_jobs(processes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parent_logs(logs: pd.DataFrame) -> dict[str, str]:
-    """Return the log of the parent for each log of a forked child whose parent has one."""
+    """Map the log of each forked child to its parent's log, where there is one."""
     found: dict[str, str] = {}
     for log, child in logs[logs["parent_process_id"].notna()].iterrows():
         runs = (logs["start_s"] <= child["start_s"] + CLOCK_S) & (logs["end_s"] >= child["start_s"] - CLOCK_S)

@@ -1,4 +1,4 @@
-"""Why what Darshan says of a job is not all that happened."""
+"""Reasons why Darshan's numbers for a job are incomplete or doubtful."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ ENLARGE = "raise MAX_RECORDS and MODMEM, or exclude paths with NAME_EXCLUDE"
 
 
 def usable_answers(answers: Sequence[Answer], modules: Sequence[str]) -> tuple[list[Answer], list[str]]:
-    """Return the logs of which something can be believed, each once, and why others are left out."""
+    """Return the usable logs, each once, and the reasons why others are excluded."""
     usable: list[Answer] = []
     reasons: list[str] = []
     seen: dict[str, str] = {}
@@ -53,13 +53,13 @@ def usable_answers(answers: Sequence[Answer], modules: Sequence[str]) -> tuple[l
 def find_reasons(
     answers: Sequence[Answer], files: pd.DataFrame, processes: pd.DataFrame, data_root: str | None
 ) -> list[str]:
-    """Return one sentence for each thing that makes the numbers incomplete or doubtful."""
+    """Return one sentence for each reason why the numbers are incomplete or doubtful."""
     reasons = [reason for answer in answers for reason in _limit_reasons(answer)]
     reasons += [reason for answer in answers for reason in _value_reasons(answer)]
     hashed = 0 if data_root is None else int(files.groupby("log")["file"].apply(are_hashed).sum())
     if hashed:
         reasons.append(
-            f"names of files are hashed (in {hashed} of {len(answers)} logs): what is below {data_root} is not known"
+            f"names of files are hashed (in {hashed} of {len(answers)} logs): the files below {data_root} are unknown"
         )
     elif data_root is not None and not files["is_data"].any():
         reasons.append(NONE_BELOW(folder=data_root))
@@ -100,9 +100,9 @@ def _value_reasons(answer: Answer) -> list[str]:
 
 
 def _unseen_reasons(files: pd.DataFrame, data_root: str | None) -> list[str]:
-    """Return a reason if many files of the data were opened, but neither read nor written as far as Darshan sees."""
+    """Return a reason if many data files were opened, but Darshan saw no read or write of them."""
     if data_root is None:
-        return []  # programs open many a file only to see whether it is there
+        return []  # programs open many files only to test whether they exist
     data = files[files["is_data"]]
     sums = data.groupby("file")[["opens", "read_bytes", "written_bytes"]].sum()
     opened = sums[sums["opens"] > 0]
@@ -113,7 +113,7 @@ def _unseen_reasons(files: pd.DataFrame, data_root: str | None) -> list[str]:
 
 
 def trace_reasons(answers: Sequence[Answer]) -> list[str]:
-    """Return why operations are missing in a trace."""
+    """Return the reasons why a trace lacks operations."""
     reasons = []
     for answer in answers:
         traced = [name for name in answer["modules"] if name.startswith("DXT_")]

@@ -1,7 +1,7 @@
-"""The single reads and writes of Darshan's extended tracing (DXT), from the unpacked region of a log.
+"""Single reads and writes from Darshan's extended tracing (DXT), decoded from the unpacked region of a log.
 
-PyDarshan 3.5.0 does not read version 2 of DXT_POSIX, which newer Darshan libraries write, and makes one dictionary
-per operation; the layout (darshan-dxt-log-format.h, darshan-dxt-logutils.c) is short enough to be read here.
+PyDarshan 3.5.0 cannot read version 2 of DXT_POSIX, which newer Darshan libraries write, and builds one dictionary per
+operation. The layout (darshan-dxt-log-format.h, darshan-dxt-logutils.c) is short, so this module decodes it.
 """
 
 import struct
@@ -12,9 +12,9 @@ import numpy as np
 from hpcai.parsers.darshan.integrity import DamagedRegionError, ModuleRegion
 
 THREADED_FROM = {"DXT_POSIX": 2, "DXT_MPIIO": 3}
-"""First version whose segments carry the thread; it is the newest as well."""
+"""First version whose segments record the thread; also the newest version."""
 HEAD = "Qqq64sqq"
-"""Record number, rank, whether shared, host name, number of writes, number of reads."""
+"""Record number, rank, shared flag, host name, number of writes, number of reads."""
 
 
 def read_segments(content: bytes, region: ModuleRegion, byte_order: str) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""Frames from what the guarded process read of Darshan logs."""
+"""Frames from the records that the guarded process read."""
 
 import re
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ COUNTS = ("opens", "reads", "read_bytes", "written_bytes")
 TIMES = ("read_time_s", "write_time_s", "metadata_s", "slowest_rank_s")
 STAMPS = ("first_read_s", "last_read_s")
 HASHED = re.compile(r"/{0,2}\d+")
-"""The name of a file after darshan-convert --obfuscate."""
+"""File name after darshan-convert --obfuscate."""
 LOG_NAME = re.compile(r"_id\d+-(?P<process>\d+)_\d+-\d+-\d+-")
-"""Log files of Darshan 3.3 and later: user, program, job, process, date and a random number (darshan-core.c)."""
+"""Log file names since Darshan 3.3: user, program, job, process, date and a random number (darshan-core.c)."""
 
 
 def process_facts(answers: Sequence[Answer]) -> pd.DataFrame:
@@ -44,12 +44,12 @@ def _process_row(answer: Answer) -> dict[str, Any]:
 
 
 def start_s(answer: Answer) -> float:
-    """Return when the process started (s since 1970); whole seconds before format 3.41."""
+    """Return the start of the process (s since 1970); whole seconds before format 3.41."""
     return float(answer["job"]["start_time_sec"] + answer["job"]["start_time_nsec"] / 1e9)
 
 
 def file_table(answers: Sequence[Answer], data_root: str | None) -> pd.DataFrame:
-    """Return one row per log, module, rank and file; stamps since 1970; is_data: below the folder of the dataset."""
+    """Return one row per log, module, rank and file; times since 1970; is_data: below the dataset folder."""
     columns = ["log", "module", "is_partial", "rank", "file", *COUNTS, *TIMES, *STAMPS]
     frames = []
     for answer in answers:
@@ -69,7 +69,7 @@ def file_table(answers: Sequence[Answer], data_root: str | None) -> pd.DataFrame
 
 
 def is_below(name: str | None, data_root: str | None) -> bool:
-    """Return whether a file is in a folder or fits a pattern; every file is in no folder."""
+    """Return whether a file lies below a folder or matches a pattern; True for every file if there is no folder."""
     if data_root is None:
         return True
     if "*" in data_root:
@@ -79,7 +79,7 @@ def is_below(name: str | None, data_root: str | None) -> bool:
 
 
 def are_hashed(names: "pd.Series[str]") -> bool:
-    """Return whether names of files were replaced by numbers, so that a dataset cannot be recognised."""
+    """Return whether file names were replaced by numbers, which makes a dataset unrecognisable."""
     files = names.dropna()
     files = files[~files.str.startswith("<")]
     return len(files) > 0 and bool(files.str.fullmatch(HASHED).mean() > 0.5)

@@ -1,1 +1,1 @@
-"""HLO text of XLA: modules, instructions, and the operations of convolutions and dots."""
+"""XLA's HLO text: modules, instructions, and the operations of convolutions and dots."""

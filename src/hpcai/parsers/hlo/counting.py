@@ -2,19 +2,19 @@
 
 Convention: **padding counts as work, holes do not.** Along each spatial axis a convolution pairs positions with taps.
 
-- Forward, and gradient of the kernel: output positions x taps of the window, whether a tap meets data or padding, as a
-  layer's formula counts and as libraries without a special case for borders compute. For the gradient of the kernel the
-  window is the gradient of the outputs and the outputs are the kernel's taps, so the number is the forward's.
-- Gradient of the input, and transposed convolution: image positions x taps. XLA writes them as a convolution of the
-  *gradient of the outputs* with holes between its values (``lhs_dilate``) and zeros around it, which are not there in
-  the mathematics: each value of the gradient is multiplied with each tap, once. Again the forward's number.
+- Forward pass and kernel gradient: output positions x window taps, whether a tap meets data or padding. A layer's
+  formula counts this way, and libraries without a special case for borders compute this way. In the kernel gradient
+  the window is the output gradient and the outputs are the kernel's taps, so the count equals the forward pass.
+- Input gradient and transposed convolution: image positions x taps. XLA writes them as a convolution of the *output
+  gradient* with holes between its values (``lhs_dilate``) and zeros around it, which the mathematics does not have:
+  each gradient value is multiplied once with each tap. The count again equals the forward pass.
 
-Which of the two it is, the instruction tells: the first operand has holes, or the metadata name an operation of
-TensorFlow that ends in BackpropInput. Where the window is reversed, XLA has exchanged image and kernel because the
-kernel is the larger; they are exchanged back.
+The instruction shows which case applies: its first operand has holes, or its metadata name a TensorFlow operation
+that ends in BackpropInput. If the window is reversed, XLA has exchanged image and kernel because the kernel is larger;
+they are exchanged back.
 
-Beside it stands the number of pairs that meet data on both sides, without any padding that the instruction does itself.
-It is the convention of XLA's own cost analysis (xla/service/hlo_cost_analysis.cc, GetConvolutionFlops).
+A second count covers only the pairs that meet data on both sides, without the instruction's own padding. This is the
+convention of XLA's cost analysis (xla/service/hlo_cost_analysis.cc, GetConvolutionFlops).
 """
 
 import math
@@ -34,7 +34,7 @@ _OTHER = re.compile(rf"({_FORWARD})(BackpropFilter(V2)?)?|")
 
 @dataclass(frozen=True)
 class Work:
-    """Multiply-adds in the convention above, and those that meet data on both sides; groups along the batch."""
+    """Multiply-adds in the convention above, and those that meet data on both sides; batch groups included."""
 
     multiply_adds: int
     data_multiply_adds: int
@@ -43,7 +43,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Axis:
-    """One spatial axis: extents of image (without padding and holes), window and output, and how they meet."""
+    """One spatial axis: extents of image (without padding and holes), window and output, and their alignment."""
 
     image: int
     window: int
@@ -57,12 +57,12 @@ class Axis:
 
     @property
     def fits(self) -> bool:
-        """Whether the extents agree with each other."""
+        """Whether the extents are consistent."""
         room = (self.image - 1) * self.image_dilation + 1 + self.low + self.high
         return (room - ((self.window - 1) * self.window_dilation + 1)) // self.stride + 1 == self.output
 
     def pairs(self, *, input_gradient: bool) -> int:
-        """Return position-tap pairs, padding counted and holes not."""
+        """Return position-tap pairs, counting padding but not holes."""
         image, taps = (self.window, self.image) if self.reversed else (self.image, self.window)
         return (image if input_gradient else self.output) * taps
 
@@ -105,7 +105,7 @@ def _pairs(op_type: str, axes: list[Axis]) -> int:
     Raises
     ------
     HloError
-        If it depends on an operation that is not known.
+        If the count depends on an unknown operation.
     """
     forward, backward = (math.prod(axis.pairs(input_gradient=kind) for axis in axes) for kind in (False, True))
     if _INPUT_GRADIENT.fullmatch(op_type) or any(axis.dilated for axis in axes):
@@ -116,7 +116,7 @@ def _pairs(op_type: str, axes: list[Axis]) -> int:
 
 
 def count_dot(instruction: Instruction, left: Dimensions, right: Dimensions, output: Dimensions) -> Work:
-    """Return the multiply-adds of a product of tensors.
+    """Return the multiply-adds of a tensor product.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _axes(window: str, image: dict[str, int], kernel: dict[str, int], output: di
     Raises
     ------
     HloError
-        If an extent cannot be.
+        If an extent is impossible.
     """
     names = sorted(label for label in kernel if label.isdigit())
     fields = dict(part.split("=", 1) for part in window.split() if "=" in part)
@@ -191,7 +191,7 @@ _FIELDS = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
 
 @lru_cache(maxsize=4096)
 def _pairs_of_data(axis: Axis) -> int:
-    """Return how many pairs of an output position and a tap meet a value of the image."""
+    """Return how many pairs of output position and tap meet an image value."""
     few, many = sorted(
         ((axis.output, axis.stride), (axis.window, axis.window_dilation)),
         key=lambda extent_and_step: extent_and_step[0],

@@ -1,4 +1,4 @@
-"""One line of HLO text taken apart: name, types, operation, operands and attributes (openxla.org/xla, HLO text)."""
+"""Parse one line of HLO text into name, types, operation, operands and attributes (openxla.org/xla, HLO text)."""
 
 import math
 import re
@@ -22,12 +22,12 @@ _WITHOUT_OPERANDS = {"constant", "parameter"}
 
 
 class HloError(ValueError):
-    """A line, or a part of it, that contradicts itself or is no HLO."""
+    """A line, or a part of it, that contradicts itself or is not HLO."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """What an instruction works on; its type is blank where the text leaves it to the definition."""
+    """An operand of an instruction; its type is blank if only the definition states it."""
 
     name: str
     type: str
@@ -42,13 +42,13 @@ class Instruction:
     line
         Number in the file, from 1.
     type
-        Type of the result, as it stands there: one array or a tuple of them.
+        Result type as written: one array or a tuple of arrays.
     attributes
-        What stands behind the operands, up to the metadata.
+        Text between the operands and the metadata.
     calls
-        Pairs of role (``calls``, ``body``, ...) and name of the computations that it calls.
+        Pairs of role (``calls``, ``body``, ...) and name for each computation called.
     trips
-        How often a loop runs; None if the text does not say.
+        Trip count of a loop; None if the text does not state it.
     """
 
     line: int
@@ -64,7 +64,7 @@ class Instruction:
     op_name: str
 
     def attribute(self, name: str) -> str:
-        """Return the value of an attribute without its braces; blank if there is none."""
+        """Return the value of an attribute without braces; blank if absent."""
         found = re.search(rf"(?:^|[ ,]){re.escape(name)}=(?:\{{([^}}]*)\}}|([^ ,]+))", self.attributes)
         return (found[1] or found[2] or "") if found else ""
 
@@ -75,7 +75,7 @@ def parse_instruction(text: str, line: int) -> Instruction:
     Raises
     ------
     HloError
-        If the line is none.
+        If the line is not an instruction.
     """
     start = _START.match(text)
     if start is None:
@@ -85,7 +85,7 @@ def parse_instruction(text: str, line: int) -> Instruction:
     if operation is None:
         raise HloError(f"line {line}: no operation behind the type")
     name = operation["operation"]
-    # A constant may hold text, and with it brackets that do not close.
+    # A constant may contain text with unbalanced brackets.
     end = text.find(")", operation.end()) if name == "constant" else _closing(text, operation.end() - 1, line)
     inner = "" if name in _WITHOUT_OPERANDS else text[operation.end() : end]
     rest = text[end + 1 :]
@@ -109,12 +109,12 @@ def parse_instruction(text: str, line: int) -> Instruction:
 
 
 def dimensions(type_text: str) -> Dimensions:
-    """Return the dimensions of an array's type such as ``f32[4,32]{1,0}``.
+    """Return the dimensions of an array type such as ``f32[4,32]{1,0}``.
 
     Raises
     ------
     HloError
-        If it is not an array of fixed dimensions.
+        If the type is not an array of fixed dimensions.
     """
     found = _ARRAY.fullmatch(type_text)
     if found is None:
@@ -126,12 +126,12 @@ def dimensions(type_text: str) -> Dimensions:
 
 
 def size_bytes(type_text: str) -> int:
-    """Return the size of an array [byte], or of all arrays of a tuple; the largest where a dimension is a bound.
+    """Return the size of an array, or of all arrays of a tuple [byte]; the upper bound of a bounded dimension counts.
 
     Raises
     ------
     HloError
-        If an element or a dimension is not known.
+        If an element type or a dimension is unknown.
     """
     return sum(_array_bytes(found["type"], found["dimensions"]) for found in _ARRAY.finditer(type_text))
 
@@ -144,7 +144,7 @@ def _array_bytes(element: str, extents: str) -> int:
 
 
 def _element_bytes(name: str) -> int:
-    """Return the size of an element [byte]; XLA stores those of less than a byte in a byte each, if not packed."""
+    """Return the size of an element [byte]; XLA stores unpacked sub-byte elements in one byte each."""
     if name == "pred":
         return 1
     if name in _SIZELESS:
@@ -156,7 +156,7 @@ def _element_bytes(name: str) -> int:
 
 
 def element_type(type_text: str) -> str:
-    """Return the type of an array's elements, for example ``f32``; blank for a tuple."""
+    """Return the element type of an array, for example ``f32``; blank for a tuple."""
     found = _ARRAY.fullmatch(type_text)
     return found["type"] if found else ""
 
@@ -171,7 +171,7 @@ def _end_of_type(text: str, start: int, line: int) -> int:
 
 
 def _closing(text: str, start: int, line: int) -> int:
-    """Return where the bracket at ``start`` is closed."""
+    """Return the position of the bracket that closes the one at ``start``."""
     open_brackets = []
     for found in re.finditer(r"[()\[\]{}]", text[start:]):
         if found[0] in _CLOSING:
@@ -184,7 +184,7 @@ def _closing(text: str, start: int, line: int) -> int:
 
 
 def _split(text: str) -> list[str]:
-    """Return the parts between the commas that stand in no bracket."""
+    """Split at the commas outside brackets."""
     parts, depth, start = [], 0, 0
     text = re.sub(r"/\*.*?\*/", "", text)
     for place, character in enumerate(text):

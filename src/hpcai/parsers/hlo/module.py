@@ -1,4 +1,4 @@
-"""An HLO module from its text: computations, what calls what, and how often one run of the module does each."""
+"""Read an HLO module from text: computations, their calls, and the execution count of each instruction."""
 
 import math
 import re
@@ -21,16 +21,16 @@ MULTIPLYING = ("convolution", "dot")
 _HEAD = re.compile(r"HloModule (?P<name>[^\s,]+)")
 _COMPUTATION = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[A-Za-z_][\w.-]*) (?:\(.*\) -> .* )?\{")
 _SIGNS = ("dim_labels", "lhs_contracting_dims")
-"""Attributes that only convolutions and dots have: betray one whose operation was damaged."""
+"""Attributes that only convolutions and dots have; they reveal one whose operation name was damaged."""
 _EFFECTS = {"infeed", "outfeed", "send", "send-done", "recv", "recv-done", "custom-call"}
-"""Are done even if nobody uses their result."""
+"""Operations that run even if nothing uses their result."""
 _ROLES = {"fusion": {"calls"}, "call": {"to_apply"}, "async-start": {"calls"}, "while": {"condition", "body"}}
-"""What these operations call; all but a loop run it once."""
+"""Roles of the computations that these operations call; all but loop roles run once."""
 
 
 @dataclass
 class Computation:
-    """A named list of instructions; not ``whole`` if a line of it is missing or contradicts another."""
+    """A named list of instructions; not ``whole`` if a line is missing or contradicts another."""
 
     name: str
     is_entry: bool
@@ -38,19 +38,19 @@ class Computation:
     whole: bool = True
 
     def operand(self, one: Instruction, place: int) -> Instruction:
-        """Return what an instruction works on.
+        """Return an operand of an instruction.
 
         Raises
         ------
         HloError
-            If it is not there, stands behind the instruction, or is of another type than the instruction says.
+            If it is missing, follows the instruction, or has another type than the instruction states.
         """
         if place >= len(one.operands):
             raise HloError(f"line {one.line}: {one.operation} with {len(one.operands)} operands")
         named = one.operands[place]
         found = self.instructions.get(named.name)
         if found is None or found.line >= one.line:
-            raise HloError(f"its operand {named.name} is not there")
+            raise HloError(f"its operand {named.name} is missing")
         if named.type and named.type != found.type:
             raise HloError(f"its operand {named.name} is {named.type} here and {found.type} where it is made")
         return found
@@ -58,10 +58,10 @@ class Computation:
 
 @dataclass
 class Module:
-    """The computations of a module by name, and why something of them is missing.
+    """The computations of a module by name, and reasons for missing parts.
 
-    ``scheduled`` says that it is optimised and in order; ``lost`` counts lines that could have held a convolution or
-    dot.
+    ``scheduled``: the module is optimised and in execution order. ``lost`` counts lines that could have held a
+    convolution or dot.
     """
 
     name: str
@@ -72,25 +72,25 @@ class Module:
 
     @property
     def whole(self) -> bool:
-        """Whether all of it was understood."""
+        """Whether everything was understood."""
         return not self.reasons
 
     def executions(self, unknown_trips: float = UNKNOWN) -> dict[str, dict[str, float]]:
-        """Return by computation and instruction how often one run of the module does it.
+        """Return the execution count per run of the module, by computation and instruction.
 
-        0 if no result depends on it; NaN if the text does not say: a loop without a known number of trips, a branch,
-        or damage where it matters.
+        0 if no result depends on the instruction. NaN if the text leaves the count open: a loop of unknown trip count,
+        a branch, or damage that affects it.
 
         Parameters
         ----------
         unknown_trips
-            What to take for the number of trips of a loop that does not say it.
+            Trip count to assume for a loop that does not state it.
         """
         used = {name: _used(one) for name, one in self.computations.items()}
         times = {name: 1.0 if one.is_entry else 0.0 for name, one in self.computations.items()}
         for name in _callers_first(self.computations.values()):
             if not self.computations[name].whole or (not times[name] and not self.whole):
-                # What calls it may be on the line that is missing.
+                # The missing line may hold its caller.
                 times[name] = UNKNOWN
             for instruction in self.computations[name].instructions.values():
                 for role, callee in instruction.calls if times[name] and instruction.name in used[name] else ():
@@ -102,7 +102,7 @@ class Module:
         }
 
     def _unused(self, times: float) -> float:
-        # The optimiser leaves nothing that no result depends on: there a name was damaged.
+        # The optimiser removes unused instructions, so one without users has a damaged name.
         return UNKNOWN if self.scheduled or math.isnan(times) else 0.0
 
 
@@ -126,7 +126,7 @@ def read_module(path: Path) -> Module:
 
 
 def _add_computations(module: Module, lines: Sequence[str]) -> None:
-    """Add what stands behind the head, the first line, and note what is missing."""
+    """Add the computations after the head (the first line), and note what is missing."""
     current: Computation | None = None
     for number, line in enumerate(lines[1:], 2):
         if current is None:
@@ -138,7 +138,7 @@ def _add_computations(module: Module, lines: Sequence[str]) -> None:
             _add(module, current, line, number)
     if current is not None:
         if current.instructions:
-            # The end may have been cut off the last line, which then still reads well.
+            # A truncated last line may still parse.
             module.lost += current.instructions.popitem()[1].operation in MULTIPLYING
         current.whole = False
         module.reasons.append(f"line {len(lines)}: found the end of the file within {current.name}, expected its end")
@@ -168,7 +168,7 @@ def _add(module: Module, computation: Computation, line: str, number: int) -> No
         if instruction.operation not in MULTIPLYING and any(map(instruction.attribute, _SIGNS)):
             raise HloError(f"line {number}: {instruction.operation} has what only convolutions and dots have")
     except HloError as error:
-        module.reasons.append(f"{error}; it was left out")
+        module.reasons.append(f"{error}; it was skipped")
         module.lost += 1
         computation.whole = False
         return
@@ -176,12 +176,12 @@ def _add(module: Module, computation: Computation, line: str, number: int) -> No
 
 
 def _check_names(module: Module, computation: Computation) -> None:
-    """Note what works on something that is not there, and an end without a result."""
+    """Note operands that do not exist, and computations without a result."""
     for instruction in computation.instructions.values():
         for operand in instruction.operands:
             if operand.name not in computation.instructions:
                 computation.whole = False
-                module.reasons.append(f"line {instruction.line}: works on {operand.name}, which is not there")
+                module.reasons.append(f"line {instruction.line}: uses {operand.name}, which is missing")
     roots = sum(one.is_root for one in computation.instructions.values())
     if roots != 1:
         computation.whole = False
@@ -193,17 +193,17 @@ def _check_calls(module: Module) -> None:
         for instruction in computation.instructions.values():
             for _, callee in instruction.calls:
                 if callee not in module.computations:
-                    module.reasons.append(f"line {instruction.line}: calls {callee}, which is not there")
+                    module.reasons.append(f"line {instruction.line}: calls {callee}, which is missing")
             if missing := _ROLES.get(instruction.operation, set()) - {role for role, _ in instruction.calls}:
                 module.reasons.append(f"line {instruction.line}: {instruction.operation} without {min(missing)}")
 
 
 def _callers_first(computations: Iterable[Computation]) -> list[str]:
-    """Return the names so that each stands behind all that call it; a circle, which is damage, is cut."""
+    """Return the names ordered so that callers precede callees; a cycle, which is damage, is cut."""
     by_name = {one.name: one for one in computations}
     order: list[str] = []
     seen: set[str] = set()
-    # Callers of nobody go first; a stack instead of recursion, because the text decides on the depth.
+    # Uncalled computations first; an explicit stack, because the text decides the depth.
     for start in sorted(by_name, key=lambda name: not by_name[name].is_entry):
         stack = [] if start in seen else [(start, iter(_callees(by_name[start])))]
         seen.add(start)
@@ -231,7 +231,7 @@ def _trips(instruction: Instruction, role: str, unknown_trips: float) -> float:
 
 
 def _used(computation: Computation) -> set[str]:
-    """Return the instructions that a result depends on."""
+    """Return the instructions on which a result depends."""
     instructions = computation.instructions
     pending = [one.name for one in instructions.values() if one.is_root or one.operation in _EFFECTS]
     used: set[str] = set()

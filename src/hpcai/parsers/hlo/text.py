@@ -1,7 +1,7 @@
-"""HLO text of XLA: the convolutions and dots of a compiled module, and how often each is done.
+"""Convolutions and dots of a compiled module from XLA's HLO text, with the execution count of each.
 
-Format: openxla.org/xla, "HLO text"; what TensorFlow's ``experimental_get_compiler_ir`` returns for the stages ``hlo``
-and ``optimized_hlo``. What counts as work is said in `hpcai.parsers.hlo.counting`.
+Format: openxla.org/xla, "HLO text", as returned by TensorFlow's ``experimental_get_compiler_ir`` for the stages ``hlo``
+and ``optimized_hlo``. `hpcai.parsers.hlo.counting` defines what counts as work.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from hpcai.parsers.reading import Reading
 UNKNOWN_TIMES = Message(
     "text.unknown_times", "how often {first} and {others} other convolutions or dots are done is unknown"
 )
-HIDDEN = Message("text.hidden", "line {line}: what the custom call {target!r} multiplies cannot be seen")
+HIDDEN = Message("text.hidden", "line {line}: the work of custom call {target!r} is not visible")
 
 COLUMNS = {
     "name": "string",
@@ -38,25 +38,25 @@ COLUMNS = {
 
 _COUNTERS = {"convolution": count_convolution, "dot": count_dot}
 _HARMLESS_CALLS = {"TopK", "AllocateBuffer", "SliceToDynamic", "PadToStatic", "Sharding"}
-"""Custom calls of XLA that multiply nothing."""
+"""XLA's custom calls that multiply nothing."""
 
 
 def read_hlo_text(path: Path) -> Reading:
     """Return one row per convolution, dot or custom call of a module.
 
-    Columns: ``multiply_adds`` of one execution, padding counted, and ``data_multiply_adds`` without it; ``executions``
-    in one run of the module: 0 if no result depends on it (before optimisation there are such), the number of trips
-    inside a loop, missing if the text does not say; ``total_flop`` over all executions, two for a multiply-add. Custom
-    calls that may multiply have neither.
+    Columns: ``multiply_adds`` per execution, padding counted, and ``data_multiply_adds`` without it; ``executions`` per
+    run of the module: 0 if no result depends on it (possible before optimisation), the trip count inside a loop,
+    missing if the text does not state it; ``total_flop`` over all executions, two per multiply-add. Custom calls that
+    may multiply have neither.
 
-    The end mark of a whole text is the closing brace of the entry computation. Shapes stand in it several times and
-    are compared; damage cannot be seen in names of operations of TensorFlow and numbers of trips, nor in which of two
-    operands of one shape is meant.
+    A complete text ends with the closing brace of the entry computation. Shapes are written several times and are
+    compared. Damage stays undetected in TensorFlow operation names, in trip counts, and in the choice between two
+    operands of equal shape.
 
     Parameters
     ----------
     path
-        Text of the stage ``hlo`` or ``optimized_hlo``.
+        Text of stage ``hlo`` or ``optimized_hlo``.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def _rows(module: Module, reasons: list[str]) -> list[dict[str, object]]:
 
 
 def _multiplying(computation: Computation, reasons: list[str]) -> Iterator[tuple[Instruction, Work | None]]:
-    """Yield what multiplies with its work, or None for what cannot be counted."""
+    """Yield each multiplying instruction with its work, None if the work cannot be counted."""
     for one in computation.instructions.values():
         if one.operation in _COUNTERS:
             yield one, _work(one, computation, reasons)
@@ -103,14 +103,14 @@ def _multiplying(computation: Computation, reasons: list[str]) -> Iterator[tuple
 
 
 def _work(one: Instruction, computation: Computation, reasons: list[str]) -> Work | None:
-    """Return what an instruction multiplies; None, with a reason, if the text contradicts itself."""
+    """Return the work of an instruction; None, with a reason, if the text contradicts itself."""
     try:
         if len(one.operands) != 2:
             raise HloError(f"found {len(one.operands)} operands, expected 2")
         image, kernel = (dimensions(computation.operand(one, place).type) for place in range(2))
         return _COUNTERS[one.operation](one, image, kernel, dimensions(one.type))
     except ValueError as error:
-        reasons.append(f"line {one.line}: {one.name} was left out: {error}")
+        reasons.append(f"line {one.line}: {one.name} was skipped: {error}")
         return None
 
 

@@ -1,15 +1,14 @@
 """Modelled memory traffic of a compiled module: the bytes that its instructions access.
 
-The model is that of XLA's own cost analysis, "bytes accessed" (openxla/xla, xla/service/hlo_cost_analysis.cc): each
-instruction that stands outside a fusion reads each of its operands once from memory and writes its result once. Nothing
-is kept in a cache from one instruction to the next, and within one nothing is read again. A fusion moves what crosses
-its border; what moves only a part of an array (slices, gathers, updates in place) counts with that part. Names, tuples
-and constants outside fusions move nothing.
+The model follows "bytes accessed" of XLA's cost analysis (openxla/xla, xla/service/hlo_cost_analysis.cc). Each
+instruction outside a fusion reads each operand once from memory and writes its result once. No cache keeps data between
+instructions, and no instruction reads data twice. A fusion moves only what crosses its border. Operations that move
+part of an array (slices, gathers, in-place updates) count that part. Names, tuples and constants outside fusions move
+nothing.
 
-It differs from XLA's analysis where that is coarser: a loop counts as often as it runs, not once; of a tuple that an
-instruction returns the arrays count, not the pointers; an array is read once, also if it is an operand twice or is used
-several times in a fusion; within a fusion, too, a gather reads what it takes, of a constant as well as of an operand;
-custom calls count like other instructions.
+It refines XLA's analysis in these points: a loop counts as often as it runs, not once; a returned tuple counts its
+arrays, not the pointers; an array is read once, even if it is an operand twice or has several uses in a fusion; a
+gather reads only what it takes, also inside a fusion and from constants; custom calls count like other instructions.
 """
 
 import math
@@ -21,18 +20,18 @@ from hpcai.core.messages import Message
 from hpcai.parsers.hlo.instruction import HloError, Instruction, dimensions, size_bytes
 from hpcai.parsers.hlo.module import UNKNOWN, Computation, Module, read_module
 
-UNKNOWN_TIMES = Message("traffic.unknown_times", "how often {name} or what it calls is done is unknown")
-UNKNOWN_TRIPS = Message("traffic.unknown_trips", "{loops} loops without a known number of trips are counted once")
+UNKNOWN_TIMES = Message("traffic.unknown_times", "the execution count of {name} or its callees is unknown")
+UNKNOWN_TRIPS = Message("traffic.unknown_trips", "{loops} loops of unknown trip count are counted once")
 
 _FREE = {
     *("parameter", "constant", "bitcast", "tuple", "get-tuple-element", "opt-barrier"),
     *("after-all", "add-dependency", "domain", "partition-id", "replica-id"),
     *("call", "while", "async-start", "async-update", "async-done"),
 }
-"""Move nothing themselves: they name data, order work or call computations that are counted by themselves."""
+"""Operations without traffic of their own: they name data, order work or call computations counted separately."""
 _CALLERS = {"call", "while", "async-start"}
 _TAKING = {"slice", "dynamic-slice", "gather"}
-"""Read no more of their first operand than they return."""
+"""Operations that read no more of their first operand than they return."""
 _UPDATE = "dynamic-update-slice"
 
 
@@ -43,12 +42,12 @@ class Traffic:
     Attributes
     ----------
     accessed_bytes
-        Operands read and results written by all instructions [byte]; NaN if that cannot be told.
+        Operands read and results written by all instructions [byte]; NaN if unknown.
     compulsory_bytes
-        The module's own parameters read and its results written, each once [byte]: no way to run it moves less
-        unless they are in a cache already.
+        The module's parameters read and its results written, once each [byte]: the lower bound for any execution
+        whose data is not already in a cache.
     reason
-        Why there is no number, or what the number leaves out; blank if it is whole.
+        Why there is no number, or what the number omits; blank if it is complete.
     """
 
     accessed_bytes: float
@@ -62,7 +61,7 @@ def read_traffic(path: Path) -> Traffic:
     Parameters
     ----------
     path
-        Text of the stage ``optimized_hlo``. Before optimisation nothing is fused and traffic has no meaning.
+        Text of stage ``optimized_hlo``. Before optimisation nothing is fused, and traffic has no meaning.
 
     Raises
     ------
@@ -104,7 +103,7 @@ def _reason(total: float, counted: list[Computation]) -> str:
 
 
 def _outside_fusions(module: Module, entry: str) -> Iterator[Computation]:
-    """Yield the computations whose instructions read and write memory: not those within a fusion or a reduction."""
+    """Yield the computations whose instructions access memory: all but those inside a fusion or reduction."""
     pending, seen = [entry], {entry}
     while pending:
         computation = module.computations[pending.pop()]
@@ -116,7 +115,7 @@ def _outside_fusions(module: Module, entry: str) -> Iterator[Computation]:
 
 
 def _accessed_bytes(one: Instruction, computation: Computation, module: Module) -> float:
-    """Return what one execution of an instruction reads and writes [byte]."""
+    """Return the bytes read and written by one execution of an instruction."""
     operands = [computation.operand(one, place) for place in range(len(one.operands))]
     if one.operation == "conditional":
         return UNKNOWN
@@ -129,14 +128,14 @@ def _accessed_bytes(one: Instruction, computation: Computation, module: Module) 
         case "dynamic-update-slice":
             return 2 * sizes[1] + sum(sizes[2:])
         case "scatter":
-            # Arrays, one set of places, as many updates: what is there is read, added to and written.
+            # Operands: arrays, one set of indices, as many updates. The target is read, updated and written.
             arrays = len(sizes) // 2
             return sizes[arrays] + 3 * sum(sizes[arrays + 1 :])
     return result + sum({operand.name: size for operand, size in zip(operands, sizes, strict=True)}.values())
 
 
 def _fused_bytes(fused: Computation) -> float:
-    """Return what crosses the border of a fusion [byte], and what it reads of the constant arrays within."""
+    """Return the bytes that cross a fusion's border, and its reads of inner constant arrays."""
     instructions = fused.instructions.values()
     returned = _returned(fused)
     updates = {one.name for one in returned if one.operation == _UPDATE}
@@ -145,12 +144,12 @@ def _fused_bytes(fused: Computation) -> float:
 
 
 def _is_in_memory(one: Instruction) -> bool:
-    """Whether a fusion reads it from memory: its parameters, and constants but for single numbers."""
+    """Whether a fusion reads it from memory: parameters, and constants except single numbers."""
     return one.operation == "parameter" or (one.operation == "constant" and math.prod(dimensions(one.type)) > 1)
 
 
 def _returned(fused: Computation) -> list[Instruction]:
-    """Return what a fusion writes, each array by itself and before it gets another name."""
+    """Return the arrays that a fusion writes, one by one, resolved through renames."""
     root = _root(fused)
     arrays = [fused.operand(root, n) for n in range(len(root.operands))] if root.operation == "tuple" else [root]
     return [_origin(one, fused) for one in arrays]
@@ -163,9 +162,9 @@ def _origin(one: Instruction, computation: Computation) -> Instruction:
 
 
 def _read_bytes(one: Instruction, fused: Computation, updates: set[str]) -> int:
-    """Return how much of an array a fusion reads [byte]: all of it once, unless all users take a part.
+    """Return how much of an array a fusion reads [byte]: all of it once, unless every user takes a part.
 
-    What an update in place is written into is not read.
+    The target of an in-place update is not read.
     """
     whole, parts = size_bytes(one.type), 0
     for user in fused.instructions.values():

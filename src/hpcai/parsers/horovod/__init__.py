@@ -1,1 +1,1 @@
-"""Horovod timelines: scanned in blocks, events matched to spans, whatever their size."""
+"""Horovod timelines of any size: scanned in blocks, events matched to spans."""

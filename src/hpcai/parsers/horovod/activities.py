@@ -1,4 +1,4 @@
-"""What is known about the names, data types and shapes in a Horovod timeline."""
+"""Known names, data types and shapes in a Horovod timeline."""
 
 import math
 from collections import Counter
@@ -20,7 +20,7 @@ KNOWN = frozenset(
         *("ALLOCATE_OUTPUT", "ALLOCATE_SHARED_BUFFER", "COPY_ALLGATHER_OUTPUT"),
     }
 )
-"""Operations and activities of Horovod (horovod/common/common.h, message.h)."""
+"""Horovod's operations and activities (horovod/common/common.h, message.h)."""
 
 SIZES_BYTES = {
     "bool": 1,
@@ -36,18 +36,18 @@ SIZES_BYTES = {
     "float64": 8,
 }
 _USUAL = 3
-"""Occurrences that make a shape the usual one of its tensor."""
+"""Occurrences after which a shape is a tensor's usual one."""
 
 
 def result_bytes(result: object) -> float:
-    """Return the size of an operation's result from its data type and shape; NaN if the type is unknown."""
+    """Return the size of an operation's result from data type and shape; NaN if the type is unknown."""
     kind, shape = result if isinstance(result, tuple) else ("", "")
     count = math.prod(int(part) for part in shape.split(", ")) if shape else 1
     return float(count * SIZES_BYTES[kind]) if kind in SIZES_BYTES else math.nan
 
 
 def shared_shapes(counts: Counter[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield tensors that have one result once and another often, as tensor, rare result, usual result."""
+    """Yield tensors with one odd result among many equal ones, as tensor, rare result, usual result."""
     usual = {tensor: code for (tensor, code), count in counts.items() if count >= _USUAL}
     for (tensor, code), count in counts.items():
         if count == 1 and tensor in usual:

@@ -1,4 +1,4 @@
-"""A Horovod timeline of any size as a sequence of blocks of events, in constant memory and on several cores."""
+"""Read a Horovod timeline of any size as blocks of events, in constant memory and on several cores."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,19 +20,19 @@ from hpcai.parsers.workers import MOST_WORKERS, Worker, usable_cores
 TOOL = "a Horovod timeline"
 BLOCK_BYTES = 1 << 20
 LONGEST_EVENT = 1 << 16
-"""A block begins with the first event of its range; an event that is longer than this is damage."""
+"""Maximum length of an event [byte]. A block begins with the first event in its range; a longer event is damage."""
 LARGE_BYTES = 16 << 20
 """A smaller file is read before other processes have started."""
 ADVICE = "set HOROVOD_TIMELINE to a file that rank 0 can write, and keep what rank 0 wrote"
 
 
 def check_head(path: Path) -> int:
-    """Return the size of a timeline [byte] after a look at its first bytes.
+    """Check the first bytes of a timeline and return its size [byte].
 
     Raises
     ------
     ParseError
-        If the file is missing, empty, no timeline, or one in which nothing was recorded.
+        If the file is missing, empty, no timeline, or without recorded events.
     """
     try:
         size_bytes = regular_bytes(path)
@@ -76,14 +76,14 @@ def read_blocks(path: Path, dictionary: Dictionary) -> Iterator[Events]:
 
 
 def count_workers(size_bytes: int) -> int:
-    """Return how many other processes read a file of that size; on one core they would only cost time."""
+    """Return how many other processes read a file of that size; none on one core, where they only cost time."""
     cores = usable_cores()
     return min(cores, MOST_WORKERS) if cores > 1 and size_bytes >= LARGE_BYTES else 0
 
 
 @dataclass
 class _Report:
-    """Events of a block from another process, and what that process added to its dictionary for them."""
+    """Events of a block from another process, and its dictionary additions for them."""
 
     events: Events
     names: list[object]
@@ -91,28 +91,28 @@ class _Report:
 
 
 class _Translation:
-    """What the codes of another process are in this one; until it was forked they were the same."""
+    """Maps another process's codes to this one's; codes from before the fork are equal."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts, self._codes = texts, list(range(len(texts.values)))
         self.differs = False
 
     def learn(self, added: list[object]) -> None:
-        """Take up the texts that the other process added."""
+        """Add the texts that the other process learned."""
         for value in added:
             code = self._texts.code(value)
             self.differs |= code != len(self._codes)
             self._codes.append(code)
 
     def translate(self, codes: Codes) -> Codes:
-        """Return codes of this process; -1 remains."""
+        """Return codes of this process; -1 stays -1."""
         return np.array([*self._codes, NO_CODE], np.int32).take(codes, mode="wrap")
 
 
 def _read_together(
     read: Callable[[int], Events], offsets: Sequence[int], count: int, dictionary: Dictionary
 ) -> Iterator[Events]:
-    """Yield blocks that other processes read in turn; what one of them fails to deliver is read in this one."""
+    """Yield blocks that other processes read in turn; read here any block that one fails to deliver."""
     with ExitStack() as stack:
         workers = [
             (
@@ -144,7 +144,7 @@ def _report(read: Callable[[int], Events], offsets: Sequence[int], dictionary: D
 
 
 def _read_block(descriptor: int, offset: int, size_bytes: int, dictionary: Dictionary) -> Events:
-    """Read one block: from the first event in its range up to the first event in the next one."""
+    """Read one block: from the first event in its range to the first event of the next range."""
     wanted = min(BLOCK_BYTES + LONGEST_EVENT, size_bytes - offset)
     buffer = bytearray(wanted + 2 * MARGIN)
     stop = MARGIN + os.preadv(descriptor, [memoryview(buffer)[MARGIN : MARGIN + wanted]], offset)
@@ -165,15 +165,15 @@ def _read_block(descriptor: int, offset: int, size_bytes: int, dictionary: Dicti
 
 
 def _boundary(buffer: bytearray, start: int, stop: int) -> int:
-    """Return where the first event at or behind a place begins, or the place where there is none."""
+    """Return the start of the first event at or after a position, or the position if there is none."""
     found = BOUNDARY.search(buffer, start, min(stop, start + LONGEST_EVENT))
     return found.end() if found else start
 
 
 def _close(buffer: bytearray, low: int, stop: int) -> tuple[int, Ending]:
-    """Put a comma behind the last event; return the place behind the comma, and how the file ends.
+    """Add a comma after the last event; return the position after the comma, and how the file ends.
 
-    Up to Horovod 0.20.0 a comma and a line end follow every event; later ones close the list after each.
+    Up to Horovod 0.20.0 a comma and a line end follow each event; later versions close the list after each.
     """
     whole = bytes(buffer[low:stop])
     text = whole.rstrip()

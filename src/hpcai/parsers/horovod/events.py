@@ -1,4 +1,4 @@
-"""The events of a Horovod timeline as arrays, and the texts that repeat in them."""
+"""Events of a Horovod timeline as arrays, and their repeated texts."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,40 +10,40 @@ from numpy.typing import NDArray
 from hpcai.parsers.horovod.words import Codes, Places, Texts
 
 BEGIN, END, READY, MARK = range(4)
-"""Kinds of events: phases B, E, X (a rank is ready) and i (a cycle begins)."""
+"""Event kinds: phases B, E, X (a rank is ready) and i (a cycle begins)."""
 PHASES = {"B": BEGIN, "E": END, "X": READY, "i": MARK}
 NO_KIND, NO_TENSOR, NO_CODE = 255, -1, -1
 LARGEST_TENSOR = 2**31
 NO_JSON = "text that is not JSON"
 BOUNDARY = re.compile(rb"\},\s*(?=\{)")
-"""Where one event ends and the next begins."""
+"""Separator between events."""
 
 _NAME = re.compile(rb'(?:B", "name": "([A-Z][A-Z0-9_]*)|X", "name": "(\d+)|i", "name": "(CYCLE_START))"')
 _RESULT = re.compile(rb', "args": \{"dtype": "([a-z0-9]+)", "shape": "\[((?:\d+(?:, \d+)*)?)\]"\}\}')
 
 
 class Ending(Enum):
-    """How a file ends: with a closed list, with the comma and line end behind an event, or otherwise."""
+    """How a file ends: with a closed list, with comma and line end after an event, or otherwise."""
 
     UNKNOWN, CLOSED, AFTER_EVENT, CUT = range(4)
 
 
 @dataclass
 class Gap:
-    """Something between two events that is not an event.
+    """Text between two events that is not an event.
 
     Attributes
     ----------
     before
-        Number of events that precede it.
+        Number of preceding events.
     place
-        Byte of the file, or time (us).
+        Byte offset in the file, or time (us).
     reason
-        What it is.
+        Description of the gap.
     is_time
         Whether ``place`` is a time.
     around_us
-        Times of the events around it.
+        Times of the neighbouring events.
     """
 
     before: int
@@ -55,16 +55,16 @@ class Gap:
 
 @dataclass
 class Events:
-    """Events of one block in the order of the file.
+    """Events of one block in file order.
 
     Attributes
     ----------
     kinds, times_us, tensors, codes
         Phase; microseconds; number of the tensor; code of the name (begin, ready, mark) or of the result (end), or -1.
     gaps
-        Text that could not be read; ``before`` counts the events that precede it.
+        Unreadable text; ``before`` counts the preceding events.
     tensor_names, start_epoch_us, metadata
-        What metadata say, and the number of their events.
+        Contents of the metadata, and the number of metadata events.
     ending
         How the file ends, if this is its last block.
     """
@@ -81,25 +81,25 @@ class Events:
 
 
 def no_events() -> Events:
-    """Return a block without events."""
+    """Return an empty block."""
     return Events(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
 
 def parse_name(text: bytes) -> object | None:
-    """Return the name in a piece of an event from its phase on, or None."""
+    """Return the name in an event's text from its phase on, or None."""
     found = _NAME.fullmatch(text)
     return found[found.lastindex].decode() if found and found.lastindex else None
 
 
 def parse_result(text: bytes) -> object | None:
-    """Return data type and shape in the last piece of an event, or None."""
+    """Return data type and shape from the last part of an event, or None."""
     found = _RESULT.fullmatch(text)
     return (found[1].decode(), found[2].decode()) if found else None
 
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Names and results that were seen in a file so far."""
+    """Names and results seen in a file so far."""
 
     names: Texts = field(default_factory=lambda: Texts(parse_name))
     results: Texts = field(default_factory=lambda: Texts(parse_result))

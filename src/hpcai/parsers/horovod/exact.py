@@ -1,4 +1,4 @@
-"""Events of a Horovod timeline object by object: for metadata, other spacing, and everything that is damaged."""
+"""Parse Horovod timeline events object by object: metadata, unusual spacing and damage."""
 
 import json
 import re
@@ -44,14 +44,14 @@ class Exact:
 
 
 def read_exactly(data: bytes, place: int, dictionary: Dictionary) -> Exact:
-    """Return the events in a piece of a file; what is not an event becomes a gap.
+    """Return the events in part of a file; anything else becomes a gap.
 
     Parameters
     ----------
     data
-        Text from the beginning of an event up to and with the comma behind one.
+        Text from the start of an event up to and including the comma after one.
     place
-        Where the piece begins in the file [byte].
+        Offset of the text in the file [byte].
     dictionary
         Names and results; new ones are added.
     """
@@ -89,7 +89,7 @@ def _read_run(text: str, result: Exact, dictionary: Dictionary) -> tuple[int, st
 
 
 def _add(found: object, result: Exact, dictionary: Dictionary) -> str | None:
-    """Add one object; return what is wrong with it, or None."""
+    """Add one object; return its defect, or None."""
     if not isinstance(found, dict):
         return "something that is not an object"
     phase = found.get("ph")
@@ -139,7 +139,7 @@ def _add_end(found: dict[str, object], dictionary: Dictionary) -> tuple[int, int
 
 
 def _add_metadata(found: dict[str, object], result: Exact) -> str | None:
-    """Keep names of tensors and the start; return what is wrong, or None."""
+    """Store tensor names and the start time; return the defect, or None."""
     content, tensor = found.get("args"), found.get("pid")
     if not isinstance(content, dict) or len(content) != 1 or not _is_count(tensor, LARGEST_TENSOR):
         return "metadata of another form than Horovod's"

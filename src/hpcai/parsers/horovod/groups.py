@@ -1,9 +1,9 @@
-"""Spans of a Horovod timeline: begin and end events paired per tensor, and only where nothing can be mistaken.
+"""Pair begin and end events of a Horovod timeline per tensor, only where the pairing is unambiguous.
 
-Horovod's writer knows three states of a tensor (horovod/common/timeline.cc): a negotiation is one pair of events; an
-operation is a pair around a row of pairs, its activities. So every negotiation and operation is a *group* of events
-that begins with a name of that kind, and a group that has another shape, or whose text has a gap, is left out as a
-whole: its neighbours are not touched, and no begin is ever paired with the end of another.
+Horovod's writer knows three tensor states (horovod/common/timeline.cc): a negotiation is one pair of events; an
+operation is a pair around a sequence of pairs, its activities. Thus each negotiation or operation is a *group* of
+events that begins with a name of that kind. A group of another shape, or with a gap in its text, is omitted as a
+whole. Its neighbours stay, and a begin is never paired with the end of another.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ OPERATIONS = frozenset(
 """Kinds of requests and responses (horovod/common/message.h)."""
 NEGOTIATION, INITIALISATION = "NEGOTIATE_", "INIT_"
 WITH_RESULT = "ALLREDUCE"
-"""Operations that end with a data type and a shape; others may."""
+"""Operations that always end with data type and shape; others may."""
 _INNER, _NEGOTIATION, _OPERATION, _RESULTING = range(4)
 _SMALL = 1 << 16
 Flags = NDArray[np.bool_]
@@ -40,22 +40,22 @@ Flags = NDArray[np.bool_]
 
 @dataclass
 class Paired:
-    """Spans, one row each, and what was left out.
+    """Spans, one row each, and a count of the omitted ones.
 
     Attributes
     ----------
     tensors, activities, results
-        Number of the tensor; code of the name; code of the operation's result, or -1.
+        Tensor number; code of the name; code of the operation's result, or -1.
     starts_us, durations_us
         Microseconds on the clock of the timeline.
     has_init
-        Whether the operation that the span belongs to set something up for the first time.
+        Whether the span's operation includes a first-time setup.
     begun, open, broken
-        Begin events seen; those without an end when the file ended; spans in groups that contradict the format.
+        Begin events seen; those without an end when the file ended; spans in groups that violate the format.
     broken_us
         Begin and end of each such group (us), one row each.
     first_broken
-        Time (us) and tensor of the first one, or None.
+        Time (us) and tensor of the first such group, or None.
     """
 
     tensors: Codes
@@ -73,7 +73,7 @@ class Paired:
 
 @dataclass
 class Rows:
-    """Begin and end events with the number of gaps in the text before each."""
+    """Begin and end events with the number of text gaps before each."""
 
     kinds: NDArray[np.uint8]
     times_us: Places
@@ -82,12 +82,12 @@ class Rows:
     eras: Codes
 
     def take(self, index: Places | Flags) -> "Rows":
-        """Return some rows."""
+        """Return selected rows."""
         return Rows(*(column[index] for column in vars(self).values()))
 
 
 class Pairing:
-    """Pairs events batch by batch; the last group of every tensor waits for what follows it."""
+    """Pairs events batch by batch; each tensor's last group stays open until more events follow."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         self._dictionary = dictionary
@@ -96,14 +96,14 @@ class Pairing:
         self._waiting: Rows | None = None
 
     def add(self, rows: Rows, *, is_last: bool) -> Paired:
-        """Return the spans that are certain after these rows.
+        """Return the spans that these rows complete.
 
         Parameters
         ----------
         rows
-            The next events in the order of the file, only begin and end.
+            The next begin and end events in file order.
         is_last
-            Whether nothing follows.
+            Whether this is the last batch.
         """
         self._learn()
         if self._waiting is not None:
@@ -118,7 +118,7 @@ class Pairing:
         return groups.spans(is_last)
 
     def _learn(self) -> None:
-        """Extend what names mean by the names that are new."""
+        """Look up the roles of new names."""
         names = [str(name) for name in self._dictionary.names.values[len(self._roles) :]]
         self._roles = np.append(self._roles, np.array([_role(name) for name in names], np.uint8))
         initial = np.array([name.startswith(INITIALISATION) for name in names], np.bool_)
@@ -134,12 +134,12 @@ def _role(name: str) -> int:
 
 
 class _Groups:
-    """Events sorted by tensor, cut into groups."""
+    """Events sorted by tensor and cut into groups."""
 
     def __init__(self, rows: Rows, roles: NDArray[np.uint8], initial: Flags) -> None:
         self.rows, self._count = rows, len(rows.kinds)
         self._begins = rows.kinds == BEGIN
-        if len(roles):  # the code of an end is that of a result; _INNER is 0
+        if len(roles):  # an end event's code is a result; _INNER is 0
             self._roles = roles.take(rows.codes, mode="clip") * self._begins
             self._initial = initial.take(rows.codes, mode="clip") & self._begins
         else:
@@ -162,7 +162,7 @@ class _Groups:
         return np.logical_or.reduceat(flags, self.starts)
 
     def spans(self, ends_here: bool) -> Paired:
-        """Return the spans of all groups but the last of each tensor, or of all."""
+        """Return the spans of all groups, or of all except each tensor's last."""
         rows, last = self.rows, self.starts + self.sizes - 1
         roles, results = self._roles[self.starts], rows.codes[last]
         inner_ends = (self._position & 1 == 0) & (self._position > 0)

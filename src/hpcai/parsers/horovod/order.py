@@ -1,4 +1,4 @@
-"""The order of events in a Horovod timeline: their times must not run backwards, for one lock guards the writer."""
+"""Check event order in a Horovod timeline: one lock guards the writer, so times must not decrease."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from hpcai.parsers.horovod.events import Events, Gap, no_events
 from hpcai.parsers.horovod.words import Codes, Places
 
 SLACK_US = 100
-"""Disorder that is taken as it is; none was seen in files of Horovod 0.16 to 0.28."""
+"""Tolerated disorder; files of Horovod 0.16 to 0.28 show none."""
 
 
 MISPLACED = "an event whose time does not fit its neighbours"
@@ -14,9 +14,9 @@ BACKWARDS = "time that runs backwards"
 
 
 class Ordering:
-    """Puts blocks in a row, finds events whose time cannot be theirs, and numbers the text between gaps.
+    """Concatenates blocks, finds events with impossible times, and numbers the text between gaps.
 
-    The last event always waits for the one that follows it, because only that shows a time that is too late.
+    The last event waits for its successor, which reveals a time that is too late.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Ordering:
         blocks
             Blocks in the order of the file.
         is_last
-            Whether nothing follows.
+            Whether these are the last blocks.
         """
         parts = [self._waiting, *blocks]
         offsets = np.cumsum([0, *(len(part.kinds) for part in parts)])
@@ -78,7 +78,7 @@ _COLUMNS = ("kinds", "times_us", "tensors", "codes")
 
 
 def _find_misplaced(times: Places, before_us: int, *, is_last: bool) -> tuple[list[int], list[int]]:
-    """Return events that lie before or after both their neighbours, and places where time turns back for good."""
+    """Return events outside the times of both neighbours, and positions where time decreases for good."""
     misplaced: list[int] = []
     turns: list[int] = []
     all_times = np.concatenate([[before_us], times])
@@ -95,7 +95,7 @@ def _find_misplaced(times: Places, before_us: int, *, is_last: bool) -> tuple[li
 
 
 def _around(times: Places, before: int, before_us: int) -> tuple[int, int]:
-    """Return the times of the events around a gap; without a neighbour the gap has no length on that side."""
+    """Return the times of the events around a gap; a missing neighbour gives zero length on that side."""
     near = times[max(before - 1, 0) : before + 2]
     low = before_us if before == 0 and before_us > 0 else int(near.min(initial=1 << 62))
     return (min(low, int(near.max(initial=low))), int(near.max(initial=low)))

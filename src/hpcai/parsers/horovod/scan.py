@@ -1,4 +1,4 @@
-"""Events of a Horovod timeline from a block of text: by NumPy where they have the writer's layout, or one by one."""
+"""Scan a block of Horovod timeline text: with NumPy where the writer's layout holds, otherwise event by event."""
 
 from dataclasses import dataclass
 
@@ -21,13 +21,13 @@ from hpcai.parsers.horovod.exact import Exact, read_exactly
 from hpcai.parsers.horovod.words import LONGEST_TEXT, Codes, Places, Text, Words, mix_texts, read_numbers, word
 
 MARGIN = LONGEST_TEXT + 24
-"""Bytes kept free before and behind the text, so that the words at every place in it can be read."""
+"""Spare bytes before and after the text, so that words at every position can be read."""
 
 _COMMA, _BRACE, _BLANK, _T = b",} t"
 _TIME, _TENSOR, _NAMED = word(b', "ts": '), word(b', "pid":'), word(b', "name"')
 _END, _ANY = word(b'ph": "E"'), word(b'ph": "\0"')
 _OPENINGS = ((11, np.uint64(40), word(b',{"')), (12, np.uint64(32), word(b',\n{"')))
-"""What stands before the phase: its distance from the end of that, the bits that do not belong to it, and its bytes."""
+"""Text before the phase: distance to the comma after the phase, shift that drops foreign bits, and bytes."""
 _GLOBAL, _GLOBAL_END = word(b', "s": "'), word(b'g"},')
 _LASTS, _LASTS_END = word(b', "dur":'), word(b" 0},")
 _FIRST, _FOUR = np.uint64(0xFF), np.uint64(0xFFFFFFFF)
@@ -40,16 +40,16 @@ Flags = NDArray[np.bool_]
 
 
 def scan_block(buffer: bytearray, low: int, high: int, origin: int, dictionary: Dictionary) -> Events:
-    """Return the events in ``buffer[low:high]``, which begins with an event and ends with the comma behind one.
+    """Return the events in ``buffer[low:high]``, from the start of an event to the comma after one.
 
     Parameters
     ----------
     buffer
-        Text with `MARGIN` bytes to spare on both sides; the byte before ``low`` is a comma, and zeros follow ``high``.
+        Text with `MARGIN` spare bytes on both sides; the byte before ``low`` is a comma, and zeros follow ``high``.
     low, high
-        Where the text is.
+        Extent of the text.
     origin
-        Place of ``buffer[0]`` in the file, for reasons.
+        Offset of ``buffer[0]`` in the file, for reasons.
     dictionary
         Names and results; new ones are added.
     """
@@ -65,9 +65,9 @@ def scan_block(buffer: bytearray, low: int, high: int, origin: int, dictionary: 
 
 @dataclass
 class _Found:
-    """Events in the making: places of the commas that delimit their parts, and whether all is well so far.
+    """Events being decoded: positions of the commas between their parts, and which are well-formed so far.
 
-    `words` are those from 16 bytes before the comma that precedes the time.
+    `words` start 16 bytes before the comma that precedes the time.
     """
 
     words: Words
@@ -80,12 +80,12 @@ class _Found:
     good: Flags
 
     def following(self, rows: Places) -> Places:
-        """Return the commas before the events that follow some events."""
+        """Return the commas before the successors of some events."""
         return np.append(self.before, self.behind).take(rows + 1)
 
 
 def _scan(text: Text, low: int, high: int, dictionary: Dictionary) -> tuple[Events, Places, Places]:
-    """Return the events in the writer's own layout, and the places of the commas before and behind each."""
+    """Return the events in the writer's own layout, and the commas before and after each."""
     found, plain = _find_events(text, low, high)
     named = np.flatnonzero(~plain)
     parts = (found.before.take(named), found.letter_end.take(named), found.time.take(named), found.good.take(named))
@@ -111,7 +111,7 @@ def _scan(text: Text, low: int, high: int, dictionary: Dictionary) -> tuple[Even
 
 
 def _find_events(text: Text, low: int, high: int) -> tuple[_Found, Flags]:
-    """Return where there is a time that may belong to an event, and where that is an event without a name."""
+    """Return positions of possible event times, and which of them belong to an event without a name."""
     commas = np.flatnonzero(text.letters[low - 1 : high] == _COMMA)
     commas += low - 1
     commas = np.concatenate([[low - 1], commas, np.full(3, high)])
@@ -130,7 +130,7 @@ def _find_events(text: Text, low: int, high: int) -> tuple[_Found, Flags]:
 
 
 def _opens(words: Words, distance: Places, otherwise: Flags) -> Flags:
-    """Return where an event begins at a distance from the comma behind its phase, or where that does not matter.
+    """Return where an event begins at a distance from the comma after its phase, or where that does not matter.
 
     The words end eight bytes before that comma.
     """
@@ -144,7 +144,7 @@ def _opens(words: Words, distance: Places, otherwise: Flags) -> Flags:
 def _read_names(
     text: Text, before: Places, first: Places, behind: Places, good: Flags, dictionary: Dictionary
 ) -> tuple[NDArray[np.uint8], Codes, Flags]:
-    """Return kinds and names of the events that have one, and which of them are well-formed."""
+    """Return kinds and names of the named events, and which are well-formed."""
     words = text.words(first - 16, 3)
     letters = words[:, 1]
     good = good & _opens(words[:, 0], first - before, ~good)
@@ -160,7 +160,7 @@ def _read_names(
 
 
 def _read_tensors(text: Text, first: Places, behind: Places, kinds: NDArray[np.uint8]) -> tuple[Codes, Flags]:
-    """Return the numbers of tensors and which are well-formed; marks have other text there, and none."""
+    """Return tensor numbers and which are well-formed; marks have other text there and no tensor."""
     words = text.words(first, 3)
     start, length = words[:, 1], behind - first - 9
     tensors, fits = read_numbers((start >> _BYTE) | (words[:, 2] << np.uint64(56)), words[:, 2] >> _BYTE, length)
@@ -175,7 +175,7 @@ def _read_tensors(text: Text, first: Places, behind: Places, kinds: NDArray[np.u
 def _read_rest(
     text: Text, first: Places, following: Places, kinds: NDArray[np.uint8], codes: Codes, dictionary: Dictionary
 ) -> tuple[Codes, Places, Flags]:
-    """Return codes and ends of the events in which more follows the tensor, and which are well-formed."""
+    """Return codes and ends of the events with content after the tensor, and which are well-formed."""
     ready, result = kinds == READY, kinds == END
     ends = np.where(result, following, first + 11)
     words = text.words(first, 2)

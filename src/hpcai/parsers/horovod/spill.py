@@ -1,4 +1,4 @@
-"""A Horovod timeline of any size as Parquet files, in row groups and without pandas."""
+"""Convert a Horovod timeline of any size to Parquet in row groups, without pandas."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from hpcai.parsers.horovod.stream import Account, Chunk, stream_timeline
 _MICROSECONDS = 1e6
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _REPEATED = ["tensor", "activity", "bytes"]
-"""Columns of few values; a dictionary of times would only take memory."""
+"""Columns with few distinct values; a dictionary for times would only take memory."""
 SCHEMA = pa.schema(
     [
         ("tensor", _NAME),
@@ -26,24 +26,24 @@ SCHEMA = pa.schema(
 
 
 def spill_timeline(path: Path, table: Path) -> Account:
-    """Write the spans of a timeline to a Parquet file while reading it; columns as `read_timeline`, not in order.
+    """Write a timeline's spans to a Parquet file while reading it; columns as in `read_timeline`, unordered.
 
     Parameters
     ----------
     path
         The timeline.
     table
-        The file to write; it appears when it is complete.
+        The file to write; it appears only when complete.
 
     Returns
     -------
     Account
-        What is missing and why; `hpcai.parsers.horovod.timeline.reading_of` makes a reading of it.
+        Missing parts with reasons; `hpcai.parsers.horovod.timeline.reading_of` turns it into a reading.
 
     Raises
     ------
     ParseError
-        If it is not a timeline, or nothing was recorded in it.
+        If the file is not a timeline, or nothing was recorded in it.
     """
     account = Account()
     temporary = table.with_name(f".{table.name}.part")

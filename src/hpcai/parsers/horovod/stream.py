@@ -1,4 +1,4 @@
-"""A Horovod timeline of any size as a stream of spans, ready marks and cycles, with an account of what is missing."""
+"""Stream spans, ready marks and cycles from a Horovod timeline of any size, and account for missing parts."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ KEPT_BYTES = 16 << 20
 
 @dataclass
 class Chunk:
-    """Some spans, and the ready marks and cycles between them.
+    """A batch of spans, with the ready marks and cycles between them.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Chunk:
     ready_tensors, ready_ranks, ready_us
         Which rank was ready with which tensor, and when.
     cycles_us
-        When cycles began.
+        Start times of cycles.
     doubtful_us
-        Intervals in which something was left out, as begin and end, one row each.
+        Intervals with omitted events, as begin and end, one row each.
     """
 
     spans: Paired
@@ -48,7 +48,7 @@ class Chunk:
 
 @dataclass
 class Account:
-    """What a timeline says about itself, and what is missing in it; complete when the stream has ended."""
+    """Facts about a timeline and its missing parts; complete when the stream has ended."""
 
     dictionary: Dictionary = field(default_factory=Dictionary)
     tensor_names: dict[int, str] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Account:
 
     @property
     def layout(self) -> str:
-        """Return ``new`` for Horovod 0.20.1 and later, whose clock begins with the run, else ``old``."""
+        """Return ``new`` for Horovod 0.20.1 and later, whose clock starts with the run, else ``old``."""
         return "old" if self.start_epoch_us is None else "new"
 
     def tensor_name(self, tensor: int) -> str:
@@ -81,13 +81,13 @@ class Account:
         return str(self.dictionary.names.values[code])
 
     def add_gap(self, gap: Gap) -> None:
-        """Count a gap by its reason and remember the first one."""
+        """Count a gap by reason and remember the first of each."""
         self.gaps[gap.reason] += 1
         where = f"{gap.place / 1e6:.6f} s" if gap.is_time else f"byte {gap.place}"
         self.first_gaps.setdefault(gap.reason, where)
 
     def reasons(self) -> tuple[str, ...]:
-        """Return what is missing or doubtful, one sentence each."""
+        """Return one sentence per missing or doubtful part."""
         found = [
             f"{reason}: first at {self.first_gaps[reason]}" + (f", {count} times" if count > 1 else "")
             for reason, count in self.gaps.items()
@@ -95,11 +95,13 @@ class Account:
         if self.broken and self.first_broken:
             time_us, tensor = self.first_broken
             found.append(
-                f"{self.broken} spans left out because begin and end events of their operation do not fit together: "
+                f"{self.broken} spans skipped because begin and end events of their operation do not fit together: "
                 f"first at {time_us / 1e6:.6f} s, {self.tensor_name(tensor)}"
             )
         if self.open:
-            found.append(f"{self.open} spans without an end left out: the run ended, or the file was cut, within them")
+            found.append(
+                f"{self.open} spans without an end skipped: the run ended, or the file was truncated, within them"
+            )
         if self.layout == "new" and self.ending != Ending.CLOSED:
             found.append("the list of events is not closed: its end is missing")
         if self.layout == "old" and self.ending == Ending.CUT:
@@ -110,7 +112,7 @@ class Account:
         return tuple(found)
 
     def _doubts(self) -> list[str]:
-        """Return what may be a changed byte, or something newer than this reader."""
+        """Return signs of a changed byte, or of a newer format than this reader knows."""
         found: list[str] = [
             UNKNOWN_ACTIVITY(count=count, activity=name)
             for name, count in sorted((self.activity(code), count) for code, count in self.used.items())
@@ -126,19 +128,19 @@ class Account:
 
 
 def stream_timeline(path: Path, account: Account) -> Iterator[Chunk]:
-    """Yield spans, ready marks and cycles of a timeline, within constant memory.
+    """Yield spans, ready marks and cycles of a timeline, in constant memory.
 
     Parameters
     ----------
     path
         The timeline.
     account
-        An empty account, which is filled on the way.
+        An empty account, filled during the iteration.
 
     Raises
     ------
     ParseError
-        If the file is not a timeline, or nothing was recorded in it.
+        If the file is no timeline, or nothing was recorded in it.
     """
     check_head(path)
     keep_freed_memory()
@@ -155,16 +157,16 @@ def stream_timeline(path: Path, account: Account) -> Iterator[Chunk]:
 
 
 def keep_freed_memory() -> None:
-    """Have the C library reuse what NumPy frees instead of returning it to the system with each array.
+    """Make the C library reuse memory that NumPy frees instead of returning it after each array.
 
-    GNU's adapts its thresholds to the largest array that was freed so far: this one, which is never written to.
-    Without it page faults take as long as the pairing.
+    glibc adapts its thresholds to the largest array freed so far: the one freed here, which is never written to.
+    Without this, page faults take as long as the pairing.
     """
     np.empty(KEPT_BYTES, np.uint8)
 
 
 def _pair(batch: list[Events], ordering: Ordering, pairing: Pairing, account: Account, *, is_last: bool) -> Chunk:
-    """Return what is certain after a batch of events."""
+    """Return the spans, marks and cycles that a batch of events completes."""
     for events in batch:
         account.events += len(events.kinds) + events.metadata
         account.tensor_names.update(events.tensor_names)
@@ -193,7 +195,7 @@ def _pair(batch: list[Events], ordering: Ordering, pairing: Pairing, account: Ac
 
 
 def _ranks(codes: Codes, account: Account) -> Codes:
-    """Return the ranks that the names of ready marks stand for."""
+    """Return the ranks that the names of ready marks denote."""
     seen, inverse = np.unique(codes, return_inverse=True)
     ranks = [int(account.activity(code)) for code in seen]
     account.ranks.update(ranks)
@@ -213,7 +215,7 @@ def _count(spans: Paired, account: Account) -> None:
     if WITH_RESULT in names:
         rows = np.flatnonzero(spans.activities == names.index(WITH_RESULT))
         keys = (spans.tensors[rows].astype(np.int64) << 32) | spans.results[rows]
-        runs = np.flatnonzero(np.diff(keys, prepend=-1))  # the spans of a tensor follow each other
+        runs = np.flatnonzero(np.diff(keys, prepend=-1))  # spans are grouped by tensor
         counts: Counter[int] = Counter()
         for key, count in zip(keys[runs].tolist(), np.diff(runs, append=len(keys)).tolist(), strict=True):
             counts[key] += count

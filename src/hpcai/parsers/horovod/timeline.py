@@ -1,10 +1,10 @@
-"""Horovod timelines as tables of spans, ready marks and cycles: in memory, as a stream, or spilled to Parquet.
+"""Horovod timelines as tables of spans, ready marks and cycles: in memory, streamed, or spilled to Parquet.
 
-Format: profilers.md, section 6; horovod/common/timeline.cc. A file of the old layout (up to Horovod 0.20.0) has no end
-mark, so a cut behind an event cannot be seen there; in the new layout an unclosed list is reported. Seen and left out
-are: text that is not an event, events out of order in time, and operations whose begin and end events do not fit. Not
-seen is a changed byte that leaves a valid file: the last digits of a time, the name of a tensor, a rank below the
-number of ranks, the shape of a tensor that was reduced less than four times.
+Format: profilers.md, section 6; horovod/common/timeline.cc. Files of the old layout (up to Horovod 0.20.0) have no end
+mark, so a cut after an event stays undetected; in the new layout an unclosed list is reported. Detected and omitted:
+text that is not an event, events out of time order, and operations whose begin and end events do not match. Undetected:
+a changed byte that leaves a valid file, such as the last digits of a time, a tensor name, a rank below the number of
+ranks, or the shape of a tensor reduced fewer than four times.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,14 +34,14 @@ class Timeline:
     Attributes
     ----------
     spans
-        ``tensor, activity, start_s, duration_s, bytes, has_init``; bytes are those of the operation's result, NaN if
-        the operation does not say it (negotiations, broadcasts). With several files also ``file``.
+        ``tensor, activity, start_s, duration_s, bytes, has_init``; bytes of the operation's result, NaN if the
+        operation does not record it (negotiations, broadcasts). With several files also ``file``.
     ready
-        ``tensor, rank, time_s``: when a rank was ready with a tensor, at its first negotiations only.
+        ``tensor, rank, time_s``: when a rank was ready with a tensor, only for its first negotiations.
     cycles
-        ``time_s``: begins of Horovod's cycles, empty unless they were marked.
+        ``time_s``: start of Horovod's cycles, empty unless they were marked.
     doubtful
-        ``start_s, end_s``: intervals in which something was left out; a fused batch there may lack tensors.
+        ``start_s, end_s``: intervals with omitted events; a fused batch there may lack tensors.
     """
 
     spans: Reading
@@ -51,17 +51,17 @@ class Timeline:
 
 
 def read_timeline(path: Path) -> Reading:
-    """Return the spans of a Horovod timeline; about 60 bytes of memory per span.
+    """Return the spans of a Horovod timeline; takes about 60 bytes of memory per span.
 
     Parameters
     ----------
     path
-        What `HOROVOD_TIMELINE` named; whole, unclosed, cut or damaged.
+        The file named by `HOROVOD_TIMELINE`; complete, unclosed, truncated or damaged.
 
     Raises
     ------
     ParseError
-        If it is not a timeline, or nothing was recorded in it.
+        If the file is not a timeline, or nothing was recorded in it.
     """
     return read_timeline_tables(path).spans
 
@@ -79,7 +79,7 @@ def read_timeline_tables(path: Path) -> Timeline:
 
 
 def _join(chunks: list[Chunk]) -> Chunk:
-    """Return the chunks of a stream as one."""
+    """Join the chunks of a stream."""
     parts = [chunk.spans for chunk in chunks]
     columns = ("tensors", "activities", "results", "starts_us", "durations_us", "has_init")
     spans = Paired(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
@@ -90,8 +90,8 @@ def _join(chunks: list[Chunk]) -> Chunk:
 def read_timelines(paths: Sequence[Path]) -> Timeline:
     """Return the timelines of one job together, for example one file per rank or per restart.
 
-    Times are moved to the clock of the file that began first. That needs the epoch of each start, which the old
-    layout lacks: then every file keeps its own clock, and a reason says so. Column ``file`` is the place in ``paths``.
+    Times are moved to the clock of the earliest file. This needs the epoch of each start, which the old layout lacks:
+    then every file keeps its own clock, and a reason reports it. Column ``file`` is the index in ``paths``.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def read_timelines(paths: Sequence[Path]) -> Timeline:
     spans, ready, cycles, doubtful = (pd.concat(tables, ignore_index=True) for tables in zip(*moved, strict=True))
     reasons = [f"{part.spans.source.name}: {reason}" for part in read for reason in part.spans.reasons]
     if not aligned:
-        reasons.append("the files do not say when they began: each keeps its own clock")
+        reasons.append("the files lack their start times: each keeps its own clock")
     facts: dict[str, Fact] = {**read[0].spans.facts, "files": len(read)}
     for name in ("events", "tensors"):
         facts[name] = sum(int(part.spans.facts[name] or 0) for part in read)
@@ -132,7 +132,7 @@ def read_timelines(paths: Sequence[Path]) -> Timeline:
 
 
 def _move(timeline: Timeline, file: int, shift_s: float) -> tuple[pd.DataFrame, ...]:
-    """Return the tables of one file on another clock, with the number of the file."""
+    """Return the tables of one file on another clock, with the file number."""
     spans, ready, cycles = timeline.spans.table, timeline.ready, timeline.cycles
     return (
         spans.assign(start_s=spans["start_s"] + shift_s, file=file),
@@ -143,21 +143,21 @@ def _move(timeline: Timeline, file: int, shift_s: float) -> tuple[pd.DataFrame, 
 
 
 def iterate_tables(path: Path, account: Account) -> Iterator[Timeline]:
-    """Yield pieces of a timeline of any size as tables; their readings are those of the piece.
+    """Yield a timeline of any size as tables, piece by piece; each reading covers its piece.
 
-    Feed the spans to `hpcai.metrics.profiles.communication.Totals`, which needs no more than one piece at a time.
+    Pass the spans to `hpcai.metrics.profiles.communication.Totals`, which needs only one piece at a time.
 
     Parameters
     ----------
     path
         The timeline.
     account
-        An empty account: when the iteration has ended, `reading_of` tells from it what is missing.
+        An empty account; after the iteration `reading_of` derives the missing parts from it.
 
     Raises
     ------
     ParseError
-        If it is not a timeline, or nothing was recorded in it.
+        If the file is not a timeline, or nothing was recorded in it.
     """
     for chunk in stream_timeline(path, account):
         spans = span_table(chunk, account)
@@ -179,7 +179,7 @@ def reading_of(path: Path, account: Account, table: pd.DataFrame) -> Reading:
 
 
 def facts_of(account: Account) -> dict[str, Fact]:
-    """Return what a timeline says about itself."""
+    """Return the facts about a timeline."""
     return {
         "ranks": len(account.ranks) or None,
         "start_epoch_us": account.start_epoch_us,
@@ -192,7 +192,7 @@ def facts_of(account: Account) -> dict[str, Fact]:
 
 
 def span_table(chunk: Chunk, account: Account) -> pd.DataFrame:
-    """Return the spans of a piece of a timeline."""
+    """Return the spans of one piece of a timeline."""
     spans = chunk.spans
     sizes = np.array([*map(result_bytes, account.dictionary.results.values), np.nan])
     return pd.DataFrame(
@@ -208,7 +208,7 @@ def span_table(chunk: Chunk, account: Account) -> pd.DataFrame:
 
 
 def ready_table(chunk: Chunk, account: Account) -> pd.DataFrame:
-    """Return when ranks were ready in a piece of a timeline."""
+    """Return when ranks were ready, for one piece of a timeline."""
     names = [account.tensor_name(int(n)) for n in np.unique(chunk.ready_tensors)]
     return pd.DataFrame(
         {
@@ -220,12 +220,12 @@ def ready_table(chunk: Chunk, account: Account) -> pd.DataFrame:
 
 
 def cycle_table(chunk: Chunk) -> pd.DataFrame:
-    """Return when cycles began in a piece of a timeline."""
+    """Return when cycles began, for one piece of a timeline."""
     return pd.DataFrame({"time_s": chunk.cycles_us / _MICROSECONDS})
 
 
 def doubt_table(chunk: Chunk) -> pd.DataFrame:
-    """Return the intervals of a piece of a timeline in which something was left out."""
+    """Return the intervals with omitted events, for one piece of a timeline."""
     return pd.DataFrame(chunk.doubtful_us / _MICROSECONDS, columns=["start_s", "end_s"])
 
 
@@ -240,7 +240,7 @@ def _named(numbers: NDArray[np.int32], names: list[str]) -> pd.Series:
 
 def _read_job(paths: Sequence[Path], data_root: str | None) -> Reading:
     if data_root is not None:
-        raise ParseError(f"{paths[0]}: found a folder of data, {data_root}, but a timeline tells nothing of files")
+        raise ParseError(f"{paths[0]}: found a folder of data, {data_root}, but a timeline holds no file accesses")
     return read_timelines(paths).spans
 
 

@@ -1,4 +1,4 @@
-"""Text of a Horovod timeline as 8-byte words: numbers and repeated texts of many events at once, without a loop."""
+"""Horovod timeline text as 8-byte words: decode numbers and repeated texts of many events at once, without a loop."""
 
 from collections.abc import Callable
 
@@ -10,21 +10,21 @@ Places = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
 UNKNOWN, REFUSED = -1, -2
-"""A text that was not seen before, and one that the format does not have."""
+"""Codes of a text not seen before, and of one that the format does not have."""
 LONGEST_NUMBER = 16
-"""Digits; a monotonic clock in microseconds has 13 to 14."""
+"""Maximum number of digits; a monotonic clock in microseconds has 13 to 14."""
 MOST_TEXTS = 1 << 16
-"""Names, ranks and shapes of one file; beyond that the file is not a timeline, and nothing more is learnt."""
+"""Maximum number of names, ranks and shapes per file; beyond that it is not a timeline, and no more are learned."""
 
 _ZEROS, _HIGH, _OVER = (np.uint64(int(digit * 8, 16)) for digit in ("30", "80", "76"))
 _PAIRS, _QUADS, _ALL = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
 _ONE_WORD, _TWO_WORDS, _FIRST = np.uint64(64), np.uint64(128), np.uint64(0xFF)
 LONGEST_TEXT = 128
-"""Bytes of a text that repeats; at least as many must follow every place in a block that is looked at."""
+"""Maximum length of a repeated text [byte]; as many bytes must follow every position examined in a block."""
 _FACTORS = np.array(
     [pow(0x9E3779B97F4A7C15, 2 * power + 1, 2**64) for power in range(LONGEST_TEXT // 8 + 1)], np.uint64
 )
-"""Odd, so that a difference within one word never vanishes."""
+"""Multiplier; odd, so that a difference within one word never vanishes."""
 _MASKS = np.array(
     [
         [2 ** (8 * min(max(length - 8 * number, 0), 8)) - 1 for number in range(LONGEST_TEXT // 8)]
@@ -32,23 +32,23 @@ _MASKS = np.array(
     ],
     np.uint64,
 )
-"""Which bytes of its words belong to a text of so many bytes."""
+"""Masks that select the first N bytes of a text's words."""
 
 
 def word(text: bytes) -> np.uint64:
-    """Return eight bytes as they are seen through `words_of`."""
+    """Return eight bytes in the form that `Text.words` returns."""
     return np.uint64(int.from_bytes(text, "little"))
 
 
 class Text:
-    """A block of text, of which the bytes that begin at many places can be taken at once.
+    """A block of text whose bytes can be read at many positions at once.
 
     Attributes
     ----------
     buffer
         The text.
     letters
-        Its bytes.
+        Its bytes as an array.
     """
 
     def __init__(self, buffer: bytearray) -> None:
@@ -56,9 +56,9 @@ class Text:
         self.letters = np.frombuffer(buffer, np.uint8)
 
     def words(self, places: Places, count: int) -> Words:
-        """Return the words of eight bytes that begin at each place, one row per place.
+        """Return the 8-byte words starting at each position, one row per position.
 
-        One copy of many bytes takes as long as one of eight.
+        Copying many bytes at once takes as long as copying eight.
         """
         size_bytes = 8 * count
         windows: NDArray[np.void] = np.ndarray(
@@ -73,7 +73,7 @@ def read_numbers(first: Words, second: Words, length: Places) -> tuple[Places, N
     Parameters
     ----------
     first, second
-        The eight bytes from the first digit on, and the eight behind them.
+        The first eight bytes of each number, and the next eight.
     length
         Number of digits.
     """
@@ -84,7 +84,7 @@ def read_numbers(first: Words, second: Words, length: Places) -> tuple[Places, N
         good &= ~(leading_zero & (length > 1))
     bits = length.astype(np.uint64)
     bits <<= np.uint64(3)
-    low = first << (_ONE_WORD - bits)  # NumPy defines a shift by 64 bits and more as 0
+    low = first << (_ONE_WORD - bits)  # NumPy shifts by 64 or more bits give 0
     if int(length.max(initial=0)) <= 8:
         value, bad = _eight_digits(low)
     else:
@@ -101,7 +101,7 @@ def read_numbers(first: Words, second: Words, length: Places) -> tuple[Places, N
 
 
 def _eight_digits(text: Words) -> tuple[Words, Words]:
-    """Return the value of eight digits in each word, given as differences from 0, and bits where one is not a digit."""
+    """Return the value of eight digits per word, given as differences from 0, and bits that mark non-digits."""
     bad = text + _OVER
     bad |= text
     bad &= _HIGH
@@ -115,7 +115,7 @@ def _eight_digits(text: Words) -> tuple[Words, Words]:
 
 
 def mix_texts(text: Text, first: Places, behind: Places) -> Words:
-    """Return one number per text of at most `LONGEST_TEXT` bytes, made of all its bytes and their number."""
+    """Return one hash per text of at most `LONGEST_TEXT` bytes, from all its bytes and its length."""
     length = behind - first
     count = max(-(-int(length.max(initial=0)) // 8), 1)
     words = text.words(first, count)
@@ -126,12 +126,12 @@ def mix_texts(text: Text, first: Places, behind: Places) -> Words:
 
 
 class Texts:
-    """Texts that repeat, known by their mixed words.
+    """Repeated texts, identified by the hash of their words.
 
     Attributes
     ----------
     values
-        What each code stands for.
+        The value of each code.
     """
 
     def __init__(self, parse: Callable[[bytes], object | None]) -> None:
@@ -141,14 +141,14 @@ class Texts:
         self._table: tuple[Words, Codes] = (np.array([2**64 - 1], np.uint64), np.array([REFUSED], np.int32))
 
     def code(self, value: object) -> int:
-        """Return the code of a value that was read in another way."""
+        """Return the code of a value that was parsed elsewhere."""
         if value not in self._codes:
             self._codes[value] = len(self.values)
             self.values.append(value)
         return self._codes[value]
 
     def find(self, mixed: Words, buffer: bytearray, first: Places, behind: Places) -> Codes:
-        """Return the code of each text; those seen for the first time are parsed and kept."""
+        """Return the code of each text; parse and store those seen for the first time."""
         codes = self._find(mixed)
         new = np.flatnonzero(codes == UNKNOWN)
         if len(new):

@@ -1,6 +1,6 @@
-"""Hardware counters and kernel times as Nsight Compute prints them with ``--csv``.
+"""Hardware counters and kernel times from Nsight Compute's ``--csv`` output.
 
-All three tables are read: the details page, the raw page (``--page raw``), and ``--print-summary per-kernel``.
+Reads all three tables: the details page, the raw page (``--page raw``), and ``--print-summary per-kernel``.
 Formats: profilers.md, section 2.
 """
 
@@ -30,21 +30,21 @@ _PROPERTIES = re.compile(r"(?:launch|device|profiler|nvlink|numa|c2clink)__")
 
 
 def read_ncu(path: Path) -> Reading:
-    """Return the counters of every launch (summary page: of every kernel).
+    """Return the counters of every launch (summary page: every kernel).
 
     Columns: ``name``, ``device``, ``process``, ``launch`` (unique within a process; missing in a summary),
     ``launches``, ``metric``, ``unit`` (SI; "" for counts, "ratio" for percentages), ``minimum``, ``maximum``, ``mean``,
     ``total`` (NaN for ratios, rates and properties), ``section``, ``block_size``, ``grid_size``,
-    ``compute_capability``. A metric that a launch has twice, in two units, has two rows. Metrics whose value is a word
-    are left out; those that ncu could not measure ("n/a") are NaN.
+    ``compute_capability``. A metric printed for a launch in two units has two rows. Metrics whose value is a word are
+    omitted; those that ncu could not measure ("n/a") are NaN.
 
-    A launch whose rows contradict one another, or that is the last one and lacks metrics of the others, is left out as
-    a whole. A file that was cut between two launches cannot be told from one that is whole.
+    A launch is omitted as a whole if its rows contradict one another, or if it is the last one and lacks metrics of the
+    others. A file truncated between two launches looks like a complete one.
 
     Raises
     ------
     ParseError
-        If no kernel was profiled, if the file is foreign, or if its separators contradict one another.
+        If no kernel was profiled, the file is foreign, or its separators contradict one another.
     """
     page = find_page(path, read_lines(path, TOOL))
     cells, doubts = with_numbers(path, page)
@@ -64,7 +64,7 @@ def read_ncu(path: Path) -> Reading:
 
 
 def _finish(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of the table; a metric of a launch that is printed twice alike stays once."""
+    """Return the columns of the table; identical repeats of a launch's metric are dropped."""
     cells = cells.drop_duplicates(["process", "launch", "name", "block_size", "grid_size", "metric", "unit"])
     named = cells["metric"].map(
         lambda name: name in ADDITIVE_NAMES or (name.endswith((".sum", ".avg")) and not _PROPERTIES.match(name))
@@ -85,7 +85,7 @@ def _sentences(doubts: Iterable[Doubt]) -> list[str]:
         lines = sorted(set(found))
         more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
         places = ", ".join(map(str, lines[:MOST_LINES]))
-        sentences.append(f"line{'s' if len(lines) > 1 else ''} {places}{more}: {why}, left out")
+        sentences.append(f"line{'s' if len(lines) > 1 else ''} {places}{more}: {why}, skipped")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""What the rows of one launch must agree on: damage in a file of Nsight Compute shows as a contradiction."""
+"""Consistency checks on the rows of one launch: damage in an Nsight Compute file shows as a contradiction."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,18 +10,18 @@ from hpcai.parsers.findings import in_order
 
 IDENTITY = ["name", "block_size", "grid_size", "device", "compute_capability", "context", "stream", "host", "started"]
 WIDEST_TIME_RATIO = 1.25
-"""Duration over cycles / frequency differs by 1 % in whole files; more than this is damage."""
+"""Tolerance; duration and cycles / frequency differ by 1 % in intact files, so more is damage."""
 TIMES = ("gpu__time_duration.sum", "Duration")
 CYCLES = (("sm__cycles_elapsed.avg", "sm__cycles_elapsed.avg.per_second"), ("Elapsed Cycles", "SM Frequency"))
 ROUNDING_RATIO = 1e-2
 MOST_NAMES = 3
 
 Verdict = tuple["pd.Series[str]", list[str]]
-"""Why each row is left out ("" if it is not), and notes about rows that stay."""
+"""Reason for omitting each row ("" to keep it), and notes on kept rows."""
 
 
 class Doubt(NamedTuple):
-    """One line that is left out, and why."""
+    """One omitted line and the reason."""
 
     line: int
     why: str
@@ -32,13 +32,13 @@ def _mark(cells: pd.DataFrame, bad: "pd.Series[bool]", why: str) -> "pd.Series[s
 
 
 def _launch_keys(cells: pd.DataFrame) -> "pd.Series[str]":
-    """Return one text per launch; in a summary, where launches have no number, one per kernel."""
+    """Return one text per launch; in a summary, where launches are not numbered, one per kernel."""
     launch = cells["launch"].astype("string").fillna(cells["name"] + cells["block_size"] + cells["grid_size"])
     return cells["process"] + "/" + launch
 
 
 def check_numbers(cells: pd.DataFrame) -> Verdict:
-    """Compare minimum ≤ mean ≤ maximum, and look for a whole number of launches."""
+    """Check minimum ≤ mean ≤ maximum and a whole number of launches."""
     slack = ROUNDING_RATIO + 1e-6 * cells["mean"].abs()
     outside = (cells["mean"] < cells["minimum"] - slack) | (cells["mean"] > cells["maximum"] + slack)
     count = cells["launches"]
@@ -46,7 +46,7 @@ def check_numbers(cells: pd.DataFrame) -> Verdict:
 
 
 def check_order(cells: pd.DataFrame) -> Verdict:
-    """Compare the numbers of the launches of one process with the order of the file."""
+    """Check that the launch numbers of each process follow the file order."""
     numbered = cells["launch"].notna()
     good = numbered if numbered.any() else ~numbered
     for _, rows in cells[numbered].groupby("process")["launch"]:
@@ -55,21 +55,21 @@ def check_order(cells: pd.DataFrame) -> Verdict:
 
 
 def check_identity(cells: pd.DataFrame) -> Verdict:
-    """Look for rows of one launch that name different kernels, grids, devices or streams."""
+    """Find launches whose rows name different kernels, grids, devices or streams."""
     keys = _launch_keys(cells)
     different = cells[IDENTITY].fillna("").groupby(keys).nunique().max(axis="columns") > 1
     return _mark(cells, keys.map(different), "the rows of this launch contradict one another"), []
 
 
 def check_repeats(cells: pd.DataFrame) -> Verdict:
-    """Look for a metric that a launch has twice in one unit with different values."""
+    """Find metrics that a launch has twice in one unit with different values."""
     keys = [_launch_keys(cells), cells["metric"], cells["unit"]]
     different = cells.groupby(keys)["mean"].transform("nunique") > 1
     return _mark(cells, different, "a launch has this metric twice with different values"), []
 
 
 def check_times(cells: pd.DataFrame) -> Verdict:
-    """Compare the duration of a launch with its cycles over the frequency, where all three are known."""
+    """Compare a launch's duration with cycles / frequency, where all three are known."""
     keys = _launch_keys(cells)
     means = cells.assign(key=keys).pivot_table(index="key", columns="metric", values="mean", aggfunc="first")
     bad = pd.Series(False, index=means.index)
@@ -82,7 +82,7 @@ def check_times(cells: pd.DataFrame) -> Verdict:
 
 
 def check_completeness(cells: pd.DataFrame) -> Verdict:
-    """Look for launches that lack metrics of most others; the last one of them was cut, and is left out."""
+    """Find launches that lack metrics of most others; if the last one does, it was truncated and is omitted."""
     keys = _launch_keys(cells)
     if cells.empty:
         return keys, []
@@ -111,4 +111,4 @@ CHECKS: tuple[Callable[[pd.DataFrame], Verdict], ...] = (
     check_times,
     check_completeness,
 )
-"""In this order; each sees the rows that the ones before it have left."""
+"""Run in this order; each check sees only the rows that earlier checks kept."""

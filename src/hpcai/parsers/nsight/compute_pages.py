@@ -1,4 +1,4 @@
-"""The lines of Nsight Compute's CSV output as cells of text: details page, raw page and summary per kernel."""
+"""Split Nsight Compute's CSV output into text cells: details page, raw page and summary per kernel."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ IDENTITY = {
     "Process Name": "program",
     "Kernel Time": "started",
 }
-"""Columns that say which launch a row belongs to; some are missing in older versions."""
+"""Columns that identify a row's launch; older versions lack some."""
 VALUES = {"Metric Name": "metric", "Metric Unit": "unit"}
 FURTHER = {
     "Section Name": "section",
@@ -37,7 +37,7 @@ FURTHER = {
     "Average": "mean",
 }
 CELLS = ("line", *IDENTITY.values(), *VALUES.values(), *dict.fromkeys(FURTHER.values()))
-"""Columns of the cells of all pages; what a page has not is missing."""
+"""Cell columns common to all pages; a page's absent columns are missing."""
 RULES = {"Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup"}
 _HEADER = re.compile(r'"(?:ID|Process ID)","')
 _ROW = re.compile(r'(?:"(?:[^"]|"")*+",)*+(?:"(?:[^"]|"")*+")?')
@@ -49,7 +49,7 @@ ADVICE = "profile again with `LC_ALL=C ncu --csv --print-units base`, and keep w
 
 @dataclass
 class Page:
-    """What one file holds, still as text.
+    """Contents of one file, as text.
 
     Attributes
     ----------
@@ -59,9 +59,9 @@ class Page:
         One row per launch (summary: per kernel) and metric, with the columns of `IDENTITY`, ``metric``, ``unit``,
         ``minimum``, ``maximum``, ``mean``, ``launches`` and ``line``.
     damaged
-        Lines that begin like a row and are none.
+        Lines that begin like a row but are not rows.
     notes
-        What the tool or the header says besides.
+        Further messages of the tool or the header.
     """
 
     kind: str
@@ -71,12 +71,12 @@ class Page:
 
 
 def find_page(path: Path, lines: list[str]) -> Page:
-    """Return the table of one file; what stands before, between and after its rows is left out.
+    """Return the table of one file, ignoring anything before, between and after its rows.
 
     Raises
     ------
     ParseError
-        If there is no header (no kernel was profiled), a needed column is missing, or no row follows.
+        If there is no header (no kernel was profiled), a required column is missing, or no row follows.
     """
     begin = next((number for number, line in enumerate(lines) if _is_header(line)), None)
     if begin is None:
@@ -86,7 +86,7 @@ def find_page(path: Path, lines: list[str]) -> Page:
     page = Page(kind, pd.DataFrame(), notes=[*_messages(lines), *_unknown_columns(kind, header)])
     rows = _whole_rows(path, lines, begin, page)
     cells = _raw_cells(path, header, rows, page) if kind == "raw" else _long_cells(header, rows, page)
-    # A raw page has hundreds of cells per launch: tuples take a fifth of what as many dictionaries would.
+    # A raw page has hundreds of cells per launch: tuples take a fifth of the memory of dictionaries.
     page.cells = pd.DataFrame.from_records([tuple(map(cell.get, CELLS)) for cell in cells], columns=list(CELLS))
     if page.cells.empty:
         raise nothing_read(path, TOOL, "a header without a whole row (no kernels)", ADVICE)
@@ -94,7 +94,7 @@ def find_page(path: Path, lines: list[str]) -> Page:
 
 
 def _whole_rows(path: Path, lines: list[str], begin: int, page: Page) -> list[tuple[int, list[str]]]:
-    """Return line numbers and fields of all rows after the header; note lines that are only a part of a row."""
+    """Return line numbers and fields of all rows after the header; note partial rows."""
     rows = []
     for number, line in enumerate(lines[begin + 1 :], start=begin + 2):
         if line == lines[begin] or not line:
@@ -115,11 +115,11 @@ def _is_header(line: str) -> bool:
 
 def _failure(path: Path, lines: list[str]) -> str:
     said = [line.split("==", 2)[-1].strip() for line in lines if line.startswith(("==ERROR==", "==WARNING=="))]
-    return f"{looks_like(path)} without a table" + (f" that says {'; '.join(said[:3])!r}" if said else "")
+    return f"{looks_like(path)} without a table" + (f", with the message {'; '.join(said[:3])!r}" if said else "")
 
 
 def _messages(lines: list[str]) -> list[str]:
-    return [f"ncu says: {line.removeprefix('==ERROR==').strip()}" for line in lines if line.startswith("==ERROR==")]
+    return [f"ncu printed: {line.removeprefix('==ERROR==').strip()}" for line in lines if line.startswith("==ERROR==")]
 
 
 def _kind(path: Path, header: list[str]) -> str:
@@ -140,7 +140,7 @@ def _unknown_columns(kind: str, header: list[str]) -> list[str]:
     strange = [name for name in header if name not in known and not _RANGE.search(name)]
     if kind == "raw":
         strange = [name for name in strange if not _RAW_METRIC.fullmatch(name)]
-    return [f"column {name!r} is not known: left out" for name in strange]
+    return [f"column {name!r} is unknown: skipped" for name in strange]
 
 
 def _long_cells(header: list[str], rows: list[tuple[int, list[str]]], page: Page) -> Iterator[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""The texts of Nsight Compute's cells as numbers in SI units."""
+"""Convert the text cells of Nsight Compute to numbers in SI units."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,9 +17,9 @@ FEWEST_LETTERS = 3
 
 
 def with_numbers(path: Path, page: Page) -> tuple[pd.DataFrame, list[Doubt]]:
-    """Return the cells with numbers in SI units, and what is left out because it is none.
+    """Return the cells with numbers in SI units, and the cells omitted because they are not numbers.
 
-    The separators are decided once for the file, from all its numbers.
+    The number format is determined once per file, from all its numbers.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def _convert(cells: pd.DataFrame, values: dict[str, float], units: dict[str, Uni
 
 
 def _readable(texts: Iterable[str], read: Callable[[str], _Value]) -> dict[str, _Value]:
-    """Return what is read from each text; texts that cannot be read are absent."""
+    """Map each readable text to its number."""
     found = {}
     for text in texts:
         try:
@@ -69,7 +69,7 @@ def _readable(texts: Iterable[str], read: Callable[[str], _Value]) -> dict[str, 
 
 
 def _is_word(text: str) -> bool:
-    """Return whether a value without a unit names something (``CachePreferNone``), is a list, or is empty."""
+    """Return whether a value without a unit is a name (``CachePreferNone``), a list or empty."""
     letters, digits = sum(map(str.isalpha, text)), sum(map(str.isdigit, text))
     is_list = text.startswith(("(", "[")) and not text.startswith("(!)")
     return not text or is_list or (letters >= FEWEST_LETTERS and letters > digits and text.strip("-").lower() != "nan")

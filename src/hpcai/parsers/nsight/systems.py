@@ -1,4 +1,4 @@
-"""Times of kernels, copies and calls as ``nsys stats`` sums them up. Formats: profilers.md, section 3."""
+"""Kernel, copy and API call times from the summaries of ``nsys stats``. Formats: profilers.md, section 3."""
 
 import math
 from collections.abc import Sequence
@@ -41,20 +41,20 @@ DEVIATION_SLACK_RATIO = 1e-3
 
 @dataclass(frozen=True)
 class Row:
-    """Numbers of one row in the unit of its report; NaN for a column that the report has not.
+    """Numbers of one row in the unit of its report; NaN for columns that the report lacks.
 
     Attributes
     ----------
     name
-        Of the kernel, copy or function.
+        Name of the kernel, copy or function.
     calls
-        How often it ran.
+        Number of calls.
     total
-        Time or size of all calls.
+        Total time or size over all calls.
     spread
         Mean, minimum, maximum, median and standard deviation over the calls.
     share
-        Part of the report's time [%].
+        Share of the report's time [%].
     """
 
     name: str
@@ -70,7 +70,7 @@ def read_row(cells: dict[str, str], style: NumberStyle) -> Row:
     Raises
     ------
     ValueError
-        If a cell is no number, or if the row contradicts itself.
+        If a cell is not a number, or the row contradicts itself.
     """
     amount = cells["size" if "size" in cells else "total"]
     values = {column: style.read(cells[column]) if column in cells else math.nan for column in (*SPREAD, "share")}
@@ -84,14 +84,14 @@ def read_row(cells: dict[str, str], style: NumberStyle) -> Row:
 
 
 def _half_step(text: str, style: NumberStyle) -> float:
-    """Return by how much a printed number may be rounded."""
+    """Return the largest rounding error of a printed number."""
     return 0.5 * 10.0 ** -style.decimals(text)
 
 
 def _is_consistent(
     values: dict[str, float], halves: dict[str, float], calls: int, total_and_half: tuple[float, float]
 ) -> bool:
-    """Return whether the columns of a row can belong to one set of calls; what is missing contradicts nothing."""
+    """Return whether one set of calls can produce the row's columns; a missing value contradicts nothing."""
     total, half = total_and_half
     mean, low, high, median = (values[column] for column in ("mean", "minimum", "maximum", "median"))
     slack = half + calls * max(halves[column] for column in SPREAD) + SLACK_RATIO * total
@@ -109,7 +109,7 @@ def _is_consistent(
 def _is_possible_deviation(values: dict[str, float], calls: int, step: float) -> bool:
     """Return whether minimum, maximum and mean allow the deviation (of a sample: divided by calls - 1).
 
-    The squares sum up to at least those of the two extremes, and to at most calls x (maximum - mean) x (mean - minimum)
+    The sum of squares is at least that of the two extremes, and at most calls x (maximum - mean) x (mean - minimum)
     (Bhatia and Davis, A better bound on the variance, 2000).
     """
     deviation, mean = values["deviation"], values["mean"]
@@ -128,7 +128,7 @@ COLUMNS = (
 )
 SHORT = {"minimum": "min", "maximum": "max"}
 HALF_SHARE_STEP = 0.05
-"""Percentages are printed with one decimal."""
+"""Rounding of percentages, which are printed to one decimal."""
 ROUNDING_RATIO = 1e-6
 CUT_MARKS = ("…", "...")
 ADVICE = "write it with `nsys stats --format csv --report cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_api_sum`"
@@ -137,16 +137,16 @@ ADVICE = "write it with `nsys stats --format csv --report cuda_gpu_kern_sum,cuda
 def read_nsys_kernels(path: Path) -> Reading:
     """Return one row per kernel name.
 
-    Columns: ``name``, ``kind`` ("kernel"), ``device`` (nsys does not tell it: missing), ``calls``, ``total_s``,
-    ``mean_s``, ``min_s``, ``max_s``, ``median_s``, ``deviation_s``, ``bytes`` (missing). In text output long names are
-    cut, and then several rows can have the same name. Rows are checked with calls × mean = total, with the bounds that
-    minimum, maximum and deviation set one another, and all of them with their percentages. A CSV file that lost
-    rows of less than 0.05 % each at its end cannot be told from one that is whole.
+    Columns: ``name``, ``kind`` ("kernel"), ``device`` (missing: nsys does not report it), ``calls``, ``total_s``,
+    ``mean_s``, ``min_s``, ``max_s``, ``median_s``, ``deviation_s``, ``bytes`` (missing). Text output truncates long
+    names, so several rows can share a name. Checks per row: calls × mean = total, and the bounds among minimum, maximum
+    and deviation. Check over all rows: their percentages. A CSV file that lost rows of less than 0.05 % each at its end
+    looks like a complete one.
 
     Raises
     ------
     ParseError
-        If there is no such report (nsys skipped it, or the file is foreign), more than one, or no whole row.
+        If the report is missing (skipped by nsys, or a foreign file), occurs twice, or has no whole row.
     """
     return _read(path, [KERNELS], "kernel")
 
@@ -154,7 +154,7 @@ def read_nsys_kernels(path: Path) -> Reading:
 def read_nsys_memory(path: Path) -> Reading:
     """Return one row per kind of copy: columns as `read_nsys_kernels`, ``kind`` ("memcpy" or "memset"), ``bytes``.
 
-    Times and bytes are in two reports; what only the other one has is missing.
+    Times and bytes come from two reports; a value is missing if its report lacks the copy.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def read_nsys_memory(path: Path) -> Reading:
 
 
 def read_nsys_api(path: Path) -> Reading:
-    """Return one row per function of the CUDA API: columns as `read_nsys_kernels`, ``kind`` ("api"); host time.
+    """Return one row per CUDA API function: columns as in `read_nsys_kernels`, ``kind`` ("api"); host time.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def read_nsys_api(path: Path) -> Reading:
 
 
 def read_nsys_os_runtime(path: Path) -> Reading:
-    """Return one row per function of the operating system: as `read_nsys_api`, ``kind`` ("os runtime").
+    """Return one row per operating system function: as `read_nsys_api`, ``kind`` ("os runtime").
 
     Raises
     ------
@@ -210,7 +210,7 @@ def _wanted(path: Path, kinds: Sequence[str], reports: list[Report], skipped: di
     wanted = [report for report in reports if report.kind in kinds]
     if not wanted:
         instead = ", ".join(titles(reports)) or f"{looks_like(path)}, without a table"
-        said = f"; nsys says {'; '.join(skipped.values())!r}" if skipped else ""
+        said = f"; nsys printed {'; '.join(skipped.values())!r}" if skipped else ""
         raise nothing_read(path, TOOL, NOTHING_OF_KIND(kinds=" or ".join(kinds), found=instead) + said, ADVICE)
     if len({report.kind for report in wanted}) != len(wanted):
         found = f"the report of {wanted[0].kind} more than once"
@@ -219,7 +219,7 @@ def _wanted(path: Path, kinds: Sequence[str], reports: list[Report], skipped: di
 
 
 def _style_of_text(path: Path, reports: list[Report]) -> NumberStyle:
-    """Return the separators of a stream; CSV has no thousands separators and always a decimal point."""
+    """Return the number format of a stream; CSV has no thousands separators and always a decimal point."""
     rows = (row for report in reports if report.is_text for _, row in report.rows)
     try:
         return decide_style(text for row in rows for column, text in row.items() if column != "name")
@@ -228,7 +228,7 @@ def _style_of_text(path: Path, reports: list[Report]) -> NumberStyle:
 
 
 def _collect(findings: Findings, report: Report, style: NumberStyle) -> None:
-    """Add the rows of a report that agree with themselves."""
+    """Add the consistent rows of a report."""
     rows = []
     for line, cells_of_row in report.rows:
         try:
@@ -253,7 +253,7 @@ def _record(row: Row, report: Report) -> dict[str, object]:
 
 
 def _compare_shares(findings: Findings, kind: str, rows: list[Row]) -> None:
-    """Note rows that are missing: the largest row says what the whole report sums up to."""
+    """Note missing rows: the largest row's percentage implies the total of the report."""
     largest = max(rows, key=lambda row: row.total, default=None)
     if largest is None or not largest.share > 0:
         return
@@ -268,13 +268,13 @@ def _compare_shares(findings: Findings, kind: str, rows: list[Row]) -> None:
 
 
 def _join_copies(findings: Findings) -> None:
-    """Join the rows of the two reports on copies by name; both count the same copies."""
+    """Join the rows of the two copy reports by name; both count the same copies."""
     joined: dict[object, dict[str, object]] = {}
     for record in findings.records:
         other = joined.setdefault(record["name"], record)
         if other["calls"] != record["calls"]:
             findings.leave_out(
-                int(str(record["line"])), f"{record['calls']} copies where another report says {other['calls']}"
+                int(str(record["line"])), f"{record['calls']} copies, but another report has {other['calls']}"
             )
             other["calls"] = None
         elif other is not record:

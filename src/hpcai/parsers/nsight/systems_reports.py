@@ -1,6 +1,6 @@
-"""The reports in the output of ``nsys stats`` or ``nsys profile --stats``: where each begins, and its rows as text.
+"""Find the reports in the output of ``nsys stats`` or ``nsys profile --stats``, and split their rows into text cells.
 
-CSV and text output are read, and several reports in one stream; names of reports and columns differ by version.
+Handles CSV and text output, and several reports per stream; report and column names differ by version.
 """
 
 import re
@@ -42,7 +42,7 @@ _FEWEST_COLUMNS = 4
 
 @dataclass
 class Report:
-    """One table of the stream: what it reports, its unit, and its rows of text by column."""
+    """One table of the stream: its subject, its unit, and its rows as text by column."""
 
     kind: str
     unit: str
@@ -53,14 +53,14 @@ class Report:
 
 
 def find_reports(lines: list[str], title: str) -> tuple[list[Report], dict[str, str]]:
-    """Return the reports of a stream, and what nsys says of those that it skipped, by title.
+    """Return the reports of a stream, and nsys's messages about skipped reports, by title.
 
     Parameters
     ----------
     lines
         The lines of the stream.
     title
-        The name of the file: it ends in the name of the report where each has its own file.
+        The file name, which ends in the report's name if each report has its own file.
     """
     current = next((name for name in TITLES if name in title), "")
     reports: list[Report] = []
@@ -86,7 +86,7 @@ def find_reports(lines: list[str], title: str) -> tuple[list[Report], dict[str, 
 
 
 def _header(line: str, next_line: str) -> tuple[list[str], str, bool] | None:
-    """Return the columns ("" for one that is not needed), the unit, and whether the table is text and not CSV."""
+    """Return the columns ("" for unused ones), the unit, and whether the table is text rather than CSV."""
     is_text = bool(_RULE.fullmatch(next_line))
     cells = re.split(r"\s{2,}", line.strip()) if is_text else [cell.strip() for cell in line.strip('"').split(",")]
     matches = [_column(cell.strip('"')) for cell in cells]
@@ -105,7 +105,7 @@ def _column(cell: str) -> tuple[str, str]:
 
 
 def _kind(columns: list[str], header: str, title: str) -> str:
-    """Return what a table reports: its columns tell, and its title only where they leave it open."""
+    """Return the subject of a table: from its columns, or from its title where these are ambiguous."""
     if "" in columns:
         return f"{title or 'an unknown report'} (columns {header.strip()[:80]!r})"
     if "Operation" in header.replace("Operations", ""):
@@ -116,7 +116,7 @@ def _kind(columns: list[str], header: str, title: str) -> str:
 
 
 def _tell_apart(report: Report) -> None:
-    """Tell calls of the CUDA API from those of the operating system: the columns are the same, the names differ."""
+    """Distinguish CUDA API calls from operating system calls: the columns are equal, the function names differ."""
     if not report.kind:
         calls = [bool(_API_NAME.fullmatch(row["name"])) for _, row in report.rows]
         report.kind = API if sum(calls) > len(calls) / 2 else OS_RUNTIME
@@ -131,6 +131,6 @@ def _add_row(report: Report, columns: list[str], number: int, line: str) -> None
 
 
 def titles(reports: list[Report]) -> Iterator[str]:
-    """Yield what the reports are about, for messages."""
+    """Yield the subjects of the reports, for messages."""
     for report in reports:
         yield f"{report.kind} ({len(report.rows)} rows)"

@@ -1,6 +1,6 @@
-"""Cells of nvprof: rows of its text mode, values with their last place and their unit, and rows that are left out.
+"""Cells of nvprof: rows of its text mode, values with precision and unit, and omitted rows.
 
-In text mode columns are at least two blanks apart, each value has its unit, and names go to the end of the line.
+In text mode at least two blanks separate columns, each value has its unit, and names extend to the end of the line.
 """
 
 import re
@@ -21,7 +21,7 @@ Row = dict[str, str]
 
 @dataclass
 class TextState:
-    """What earlier lines said about the next: type of activity, device, kernel; None after a damaged line."""
+    """Context from earlier lines: activity type, device, kernel; None after a damaged line."""
 
     label: str | None = None
     device: str | None = None
@@ -29,12 +29,12 @@ class TextState:
 
 
 def split_columns(line: str, maximum: int = 0) -> list[str]:
-    """Return the cells of a line; everything after the last column wanted belongs to it."""
+    """Return the cells of a line; the last wanted column takes the rest."""
     return COLUMN_GAP.split(line.strip(), maxsplit=max(0, maximum - 1))
 
 
 def read_summary_row(columns: Sequence[str], line: str, state: TextState) -> Row | None:
-    """Return a row of a summary, or None if it is damaged; only the first row of a type carries its label."""
+    """Return a row of a summary, or None if it is damaged; only the first row of a type has its label."""
     if "Type" not in columns:
         return _zip(columns, split_columns(line, len(columns)))
     text = line
@@ -42,7 +42,7 @@ def read_summary_row(columns: Sequence[str], line: str, state: TextState) -> Row
         state.label, text = labelled[1], labelled[2]
     row = _zip(columns[1:], split_columns(text, len(columns) - 1))
     if row is None or not row["Time(%)"].endswith("%"):
-        # A label that cannot be read, or one that a lost line end hid in a name: the type is unknown from here on.
+        # Unreadable label, or one hidden in a name by a lost line end: the type is unknown from here on.
         is_labelled = sum(map(str.isalpha, line[:LABEL_WIDTH])) > 2 and re.search(r"\d%", line)
         state.label = None if is_labelled or KNOWN_LABEL.search(line) else state.label
         return None
@@ -50,13 +50,13 @@ def read_summary_row(columns: Sequence[str], line: str, state: TextState) -> Row
 
 
 def read_trace_row(columns: Sequence[str], line: str) -> Row | None:
-    """Return a row of a GPU trace, or None if it is damaged; a dash stands for nothing."""
+    """Return a row of a GPU trace, or None if it is damaged; a dash means no value."""
     row = _zip(columns, split_columns(line, len(columns)))
     return row and {column: "" if cell == "-" else cell for column, cell in row.items()}
 
 
 def read_counter_row(columns: Sequence[str], line: str, state: TextState) -> Row | None:
-    """Return a row of counters, an empty one for a line that names a device or a kernel, or None for a damaged one."""
+    """Return a row of counters, an empty one for a line that names a device or kernel, None for a damaged one."""
     if device := DEVICE.fullmatch(line):
         state.device, state.kernel = device[1], None
         return {}
@@ -74,7 +74,7 @@ def read_counter_row(columns: Sequence[str], line: str, state: TextState) -> Row
 
 
 def _forget(line: str, state: TextState) -> None:
-    """Forget what a damaged line may have named, so that the next rows are not given to the kernel before."""
+    """Forget what a damaged line may have named, so that later rows are not assigned to the previous kernel."""
     if not re.match(r"\s*\d+\s", line) or "Kernel:" in line or "Device " in line:
         state.kernel = None
     if line[:1].strip() and "Kernel:" not in line:
@@ -93,7 +93,7 @@ LEVEL = re.compile(r"(Idle|Low|Mid|High|Max) \((\d+)\)", re.ASCII)
 NOT_COUNTED = re.compile(r"<OVERFLOW>|[+-]?nan(\(.*\))?|[+-]?inf|n/a", re.IGNORECASE)
 TIMES_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 CLOCK_S = 1e-9
-"""nvprof keeps times in whole nanoseconds and cuts its means to them."""
+"""nvprof stores times in whole nanoseconds and truncates its means to them."""
 PREFIXES = "KMGT"
 LEVELS = {"Idle": range(1), "Low": range(1, 4), "Mid": range(4, 7), "High": range(7, 10), "Max": range(10, 11)}
 """Utilisation words and their levels (CUDA Profiler User's Guide, metrics `*_utilization`: 0 to 10)."""
@@ -110,11 +110,11 @@ class Value:
     number
         The number; NaN for a counter that overflowed.
     step
-        One unit in the last place that was printed.
+        One unit in the last printed place.
     unit
         ``""`` (a count), ``"decimal"``, ``"level"``, ``"%"``, ``"s"``, ``"byte"`` or ``"byte/s"``.
     power
-        Of the prefix of bytes: 0 for B, 1 for KB, 2 for MB ...; whether K is 1000 or 1024 is not printed.
+        Prefix of bytes: 0 for B, 1 for KB, 2 for MB ...; whether K is 1000 or 1024 is not printed.
     """
 
     number: float
@@ -123,17 +123,17 @@ class Value:
     power: int = 0
 
     def in_bytes(self, kilobyte: int) -> "Value":
-        """Return the value without the prefix of its bytes."""
+        """Return the value with its byte prefix resolved."""
         factor = float(kilobyte) ** self.power
         return replace(self, number=self.number * factor, step=self.step * factor, power=0)
 
 
 def read_value(text: str) -> Value | None:
-    """Return a printed value, times in seconds, or None if nvprof prints no such thing."""
+    """Return a printed value, times in seconds; None if nvprof never prints such text."""
     if NOT_COUNTED.fullmatch(text):
         return Value(float("nan"), 0.0, "")
     if level := LEVEL.fullmatch(text):
-        # The mean of levels is a level again, cut to a whole number.
+        # The mean of levels is a level again, truncated to a whole number.
         return Value(float(level[2]), 1.0, "level") if int(level[2]) in LEVELS[level[1]] else None
     found = NUMBER.fullmatch(text)
     if not found:
@@ -153,18 +153,18 @@ def _in_unit(value: Value, unit: str) -> Value | None:
 
 
 def read_time(text: str) -> Value | None:
-    """Return a duration or a time stamp in seconds, or None if the text is none."""
+    """Return a duration or time stamp in seconds, or None if the text is neither."""
     value = read_value(text)
     return value if value and value.unit == "s" and value.number >= 0 else None
 
 
 def read_count(text: str) -> int | None:
-    """Return a positive whole number, or None if the text is none."""
+    """Return a positive integer, or None for other text."""
     return int(text) if re.fullmatch(r"[1-9]\d*", text, re.ASCII) else None
 
 
 def kind_of(name: str) -> Kind | None:
-    """Return what ran on the device by its name, or None if no activity is named so."""
+    """Return the kind of device activity by its name, or None if no activity has such a name."""
     if activity := ACTIVITY.fullmatch(name):
         return "memcpy" if activity[1] == "memcpy" else "memset"
     return None if not name.strip() or name.startswith("[") or "CUDA mem" in name else "kernel"
@@ -172,23 +172,23 @@ def kind_of(name: str) -> Kind | None:
 
 @dataclass
 class Problems:
-    """Rows that are left out, by reason, and other sentences on what is missing."""
+    """Omitted rows by reason, and other notes on missing data."""
 
     left_out: dict[str, list[int]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def leave_out(self, line: int, why: str) -> None:
-        """Note that the row of a line is not in the table."""
+        """Record that the row of a line is omitted."""
         self.left_out.setdefault(why, []).append(line)
 
     def note(self, sentence: str) -> None:
-        """Note anything else that a user of the table must know, once."""
+        """Add another note for users of the table, once."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     @property
     def rows(self) -> int:
-        """Number of rows left out."""
+        """Number of omitted rows."""
         return len({line for lines in self.left_out.values() for line in lines})
 
     def sentences(self) -> tuple[str, ...]:
@@ -199,4 +199,4 @@ class Problems:
 def _describe(why: str, lines: list[int]) -> str:
     places = ", ".join(str(line) for line in lines[:LISTED_LINES])
     more = f" and {len(lines) - LISTED_LINES} more" if len(lines) > LISTED_LINES else ""
-    return f"left out line{'s' if len(lines) > 1 else ''} {places}{more}: {why}"
+    return f"skipped line{'s' if len(lines) > 1 else ''} {places}{more}: {why}"

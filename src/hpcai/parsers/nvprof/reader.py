@@ -1,10 +1,10 @@
-"""What nvprof recorded: summary, GPU trace, metrics and events; CSV and text mode are told apart by their headers.
+"""Read nvprof's summary, GPU trace, metrics and events; headers distinguish CSV from text mode.
 
-Formats: CUDA Profiler User's Guide (nvprof). No format of nvprof has an end mark. What betrays a cut file: a last line
-without a line end, percentages that do not reach 100 (summary), a kernel that lacks metrics of the others (counters).
-A GPU trace, or counters of whole kernels, cut at the end of a line cannot be told from a shorter file. Neither can a
-character be told that was changed where nothing else in the file depends on it: names, the start and the duration of
-a launch within the gaps beside it, least and greatest times, last digits, and counters within their least and greatest.
+Formats: CUDA Profiler User's Guide (nvprof). None of them has an end mark. These reveal a truncated file: a last line
+without a line end, percentages below 100 in total (summary), a kernel that lacks metrics of the others (counters). A
+GPU trace, or counters of whole kernels, cut at a line end looks like a shorter file. A changed character stays
+undetected where nothing else depends on it: names, a launch's start and duration within the neighbouring gaps, least
+and greatest times, last digits, and counters within their least and greatest values.
 """
 
 import math
@@ -36,16 +36,16 @@ COLUMNS = (
 KILOBYTES = (1000, 1024)
 UNIT_NAMES = {"decimal": "ratio", "%": "ratio"}
 SUMS = {"": 1.0, "byte": 1.0}
-"""Units whose values add up over launches; no other does."""
+"""Units whose values add up over launches; others do not."""
 FLOATING_POINT = ("flop_count_sp", "flop_count_dp")
-"""Counters that are add + mul + 2 x fma (Profiler User's Guide); the one of halves may count a packed fma as four."""
+"""Counters that equal add + mul + 2 x fma (Profiler User's Guide); the half variant may count a packed fma as four."""
 MEAN_ERROR = 1e-5
-"""Relative error of means of rates: up to 4e-6 in published files, where a single launch is its own mean."""
+"""Relative error of mean rates: up to 4e-6 in published files, for single launches that are their own mean."""
 
 
 @dataclass(frozen=True)
 class CounterRow:
-    """One metric or event of one kernel; ``table`` tells the tables of a file apart."""
+    """One metric or event of one kernel; ``table`` identifies the table within the file."""
 
     line: int
     table: int
@@ -61,7 +61,7 @@ class CounterRow:
 
     @property
     def kernel(self) -> tuple[int, str, str]:
-        """What the rows of one kernel share."""
+        """Key shared by all rows of one kernel."""
         return self.table, self.device, self.name
 
     @property
@@ -71,11 +71,11 @@ class CounterRow:
 
     @property
     def unit(self) -> str:
-        """The unit that all values share but for prefixes; a value that overflowed has none."""
+        """Common unit of all values, ignoring prefixes; an overflowed value has none."""
         return next((value.unit for value in self.values if not math.isnan(value.number)), "")
 
     def in_bytes(self, kilobyte: int) -> "CounterRow":
-        """Return the row without the prefixes of bytes."""
+        """Return the row with byte prefixes resolved."""
         minimum, maximum, mean = (value.in_bytes(kilobyte) for value in self.values)
         return replace(self, minimum=minimum, maximum=maximum, mean=mean)
 
@@ -83,7 +83,7 @@ class CounterRow:
 def read_counters(
     recording: Recording, problems: Problems, kilobyte: int | None
 ) -> tuple[pd.DataFrame, dict[str, int | None]]:
-    """Return the counters table, and what K means in it."""
+    """Return the counters table, and the meaning of K in it."""
     rows: list[CounterRow] = []
     for number, table in enumerate(device_tables(recording, "metric", "event")):
         rows += _read_table(number, table, problems)
@@ -129,10 +129,10 @@ def _read_row(line: int, table: int, source: str, cells: Row) -> CounterRow | No
 
 
 def settle_kilobyte(rows: Iterable[CounterRow]) -> int | None:
-    """Return 1000 or 1024, or None if the file does not settle what K means in its throughputs.
+    """Return 1000 or 1024, or None if the file does not determine K in its throughputs.
 
-    nvprof keeps throughputs in whole bytes per second: a value in KB/s, printed with six decimals, is whole in one
-    of the two only; and least, mean and greatest of a row may carry different prefixes, which must keep their order.
+    nvprof stores throughputs in whole bytes per second: a KB/s value, printed to six decimals, is whole in only one of
+    the two. Also, least, mean and greatest of a row may have different prefixes and must keep their order.
     """
     votes = dict.fromkeys(KILOBYTES, 0)
     for row in rows:
@@ -159,13 +159,13 @@ def _is_possible(row: CounterRow, kilobyte: int | None, problems: Problems) -> b
 
 
 def _contradiction(row: CounterRow) -> str | None:
-    """Return what is wrong with a row: all but the least and the greatest launch lie between these two."""
+    """Return what is wrong with a row: all launches lie between the least and the greatest."""
     least, most, mean = (value.number for value in row.values)
     others = row.launches - 1
     if any(map(math.isnan, (least, most, mean))):
         return None
     step = max(value.step for value in row.values)
-    # The count of one launch is its mean; means of more are rounded or cut to the last place.
+    # The count of one launch is its mean; means of several are rounded or truncated to the last place.
     slack = step * others / row.launches if row.unit == "" else step + MEAN_ERROR * abs(mean)
     lowest, highest = (others * least + most) / row.launches, (least + others * most) / row.launches
     if least < 0 or not least <= most or not lowest - slack <= mean <= highest + slack:
@@ -177,7 +177,7 @@ def _contradiction(row: CounterRow) -> str | None:
 
 
 def _keep_launches(rows: list[CounterRow], problems: Problems) -> list[CounterRow]:
-    """Leave out the one row of a kernel whose launches differ from those of all its others."""
+    """Omit the only row of a kernel whose launch count differs from all its others."""
     launches: defaultdict[tuple[int, str, str], Counter[int]] = defaultdict(Counter)
     for row in rows:
         launches[row.kernel][row.launches] += 1
@@ -190,7 +190,7 @@ def _keep_launches(rows: list[CounterRow], problems: Problems) -> list[CounterRo
 
 
 def _keep_sums(rows: list[CounterRow], problems: Problems) -> list[CounterRow]:
-    """Leave out floating-point counts that are not the sum of their parts, and the parts."""
+    """Omit floating-point counts that are not the sum of their parts, and the parts."""
     means = {(row.kernel, row.metric): row.mean.number for row in rows}
     wrong = set()
     for kernel in {row.kernel for row in rows}:
@@ -213,7 +213,7 @@ def _keep(
 
 
 def _note_gaps(rows: list[CounterRow], problems: Problems) -> None:
-    """Say which metrics a kernel lacks: nvprof collects the same ones for every kernel."""
+    """Note which metrics a kernel lacks: nvprof collects the same ones for every kernel."""
     metrics: defaultdict[int, set[str]] = defaultdict(set)
     kernels: defaultdict[tuple[int, str, str], set[str]] = defaultdict(set)
     for row in rows:
@@ -233,7 +233,7 @@ def _note_missing(rows: list[CounterRow], kilobyte: int | None, problems: Proble
         problems.note(OVERFLOWED(counters=overflowed))
     if unsettled:
         problems.note(
-            f"{unsettled} throughputs are missing: this file does not settle whether 1 KB is 1000 or 1024 byte"
+            f"{unsettled} throughputs are missing: the file does not determine whether 1 KB is 1000 or 1024 byte"
         )
 
 
@@ -262,7 +262,7 @@ KINDS = {"summary": "a summary", "trace": "a GPU trace", "metric": "a table of m
 def read_nvprof_summary(path: Path) -> Reading:
     """Read the device time of each kernel and copy from nvprof's summary.
 
-    API calls, OpenACC and NVTX rows are no device time; ``facts`` counts them. Rows of several processes in one file
+    API calls, OpenACC and NVTX rows are not device time; ``facts`` counts them. Rows of several processes in one file
     are added up by name.
 
     Parameters
@@ -279,7 +279,7 @@ def read_nvprof_summary(path: Path) -> Reading:
     Raises
     ------
     ParseError
-        If the file holds no device time: foreign, empty, damaged throughout, or nothing was recorded.
+        If the file holds no device time: foreign, empty, entirely damaged, or nothing was recorded.
     """
     recording, problems = scan(path, SUMMARY), Problems()
     table, facts = read_summaries(recording, problems)
@@ -289,15 +289,15 @@ def read_nvprof_summary(path: Path) -> Reading:
 def read_nvprof_trace(path: Path, kilobyte_bytes: int | None = None) -> Reading:
     """Read every launch and copy from nvprof's GPU trace.
 
-    Whether KB means 1000 byte (old versions) or 1024 follows from Size / Duration = Throughput, or else from the
-    columns of memory types, which only versions with 1024 print.
+    Size / Duration = Throughput determines whether KB means 1000 byte (old versions) or 1024. Otherwise the columns of
+    memory types do, which only versions with 1024 print.
 
     Parameters
     ----------
     path
         Output of ``nvprof --print-gpu-trace [--csv]``, of any version.
     kilobyte_bytes
-        What KB means, 1000 or 1024, for files that do not settle it: their sizes are missing otherwise.
+        Meaning of KB, 1000 or 1024, for files that do not determine it; without it their sizes are missing.
 
     Returns
     -------
@@ -307,7 +307,7 @@ def read_nvprof_trace(path: Path, kilobyte_bytes: int | None = None) -> Reading:
     Raises
     ------
     ParseError
-        If the file holds no launch: foreign, empty, damaged throughout, or nothing was recorded.
+        If the file holds no launch: foreign, empty, entirely damaged, or nothing was recorded.
     """
     recording, problems = scan(path, TRACE), Problems()
     table, facts = read_traces(recording, problems, kilobyte_bytes)
@@ -317,15 +317,15 @@ def read_nvprof_trace(path: Path, kilobyte_bytes: int | None = None) -> Reading:
 def read_nvprof_counters(path: Path, kilobyte_bytes: int | None = None) -> Reading:
     """Read the metrics and events of each kernel.
 
-    A counter can be an event and a metric: ``source`` tells them apart, and they are never to be added.
+    A counter can be both an event and a metric: ``source`` distinguishes them; never add them up.
 
     Parameters
     ----------
     path
         Output of ``nvprof --metrics ... [--events ...] [--csv]``, of any version.
     kilobyte_bytes
-        What KB means in throughputs, 1000 (old versions) or 1024, for files that do not settle it, such as the
-        ``facts`` of a trace of the same nvprof say: their throughputs are missing otherwise.
+        Meaning of KB in throughputs, 1000 (old versions) or 1024, for files that do not determine it, for example from
+        the ``facts`` of a trace by the same nvprof; without it their throughputs are missing.
 
     Returns
     -------
@@ -337,7 +337,7 @@ def read_nvprof_counters(path: Path, kilobyte_bytes: int | None = None) -> Readi
     Raises
     ------
     ParseError
-        If the file holds no counter: foreign, empty, damaged throughout, or nothing was recorded.
+        If the file holds no counter: foreign, empty, entirely damaged, or nothing was recorded.
     """
     recording, problems = scan(path, COUNTERS), Problems()
     table, facts = read_counters(recording, problems, kilobyte_bytes)
@@ -352,7 +352,7 @@ def _finish(
     if recording.cut_line:
         problems.note(f"the file ends within line {recording.cut_line}: it was cut, and more may be missing")
     for line, text in recording.trouble:
-        problems.note(f"nvprof says in line {line}: {text}")
+        problems.note(f"nvprof printed in line {line}: {text}")
     general: dict[str, Fact] = {
         "command": recording.command,
         "processes": max(1, len(recording.processes)),

@@ -1,4 +1,4 @@
-"""Tables in the output of nvprof, CSV or text, found by their headers; sections, messages and damage between them."""
+"""Find tables in nvprof output, CSV or text, by their headers; handle sections, messages and damage between them."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ REQUIRED = {
     "metric": _COUNTS | {"Metric Name"},
     "event": _COUNTS | {"Event Name"},
 }
-"""Columns by which a table is recognised (CUDA Profiler User's Guide, nvprof)."""
+"""Columns that identify a table (CUDA Profiler User's Guide, nvprof)."""
 OPTIONAL = {
     "summary": frozenset({"Type"}),
     "trace": frozenset({f"{of} {axis}" for of in ("Grid", "Block") for axis in ("X", "Y", "Z", "Size")})
@@ -43,7 +43,7 @@ UNITS = {
     "Size": re.compile(r"([KMGT]?B)?"),
     "Throughput": re.compile(r"([KMGT]?B/s)?"),
 }
-"""Units that the columns we use can have in the second line of a CSV table."""
+"""Possible units of the used columns in the second line of a CSV table."""
 BARE_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]\d+)?", re.ASCII)
 
 MESSAGE = re.compile(r"==(\d+)==(?: (.*)|$)|^======== (.*)")
@@ -57,22 +57,22 @@ TROUBLE = re.compile(
 
 @dataclass
 class Table:
-    """A table of nvprof and what could not be read of it.
+    """A table of nvprof and its unreadable lines.
 
     Attributes
     ----------
     kind
         ``summary``, ``trace``, ``metric`` or ``event``.
     columns
-        Names in its header.
+        Names in the header.
     line
-        Of its header, from 1.
+        Line of the header, from 1.
     section
-        ``device``, or ``api``, ``nvtx``, ``other`` for tables that hold no device time of their own.
+        ``device``, or ``api``, ``nvtx``, ``other`` for tables without device time of their own.
     device
         Named before the table (``--print-summary-per-gpu``), else None.
     rows
-        Line and cells of each row with as many cells as the header; every value carries its unit.
+        Line and cells of each row that has as many cells as the header; every value has its unit.
     damaged
         Line, and why it is not a row.
     """
@@ -97,7 +97,7 @@ class Table:
 
 @dataclass
 class Recording:
-    """All tables of a file, and what the lines between them say."""
+    """All tables of a file, and the information between them."""
 
     tables: list[Table] = field(default_factory=list)
     processes: set[str] = field(default_factory=set)
@@ -115,12 +115,12 @@ def scan(path: Path, tool: str) -> Recording:
     path
         The artefact.
     tool
-        What is expected, for error messages.
+        The expected tool, for error messages.
 
     Raises
     ------
     ParseError
-        If the file is not a text.
+        If the file is not text.
     """
     lines = read_lines(path, tool)
     scanner = _Scanner(starts_anywhere=not any("Profiling result:" in line for line in lines))
@@ -138,7 +138,7 @@ def _ends_whole(path: Path) -> bool:
 
 
 def find_header(line: str) -> tuple[str, tuple[str, ...], bool] | None:
-    """Return kind, columns and whether it is text mode, or None if a line is no header."""
+    """Return kind, columns and whether it is text mode, or None if the line is not a header."""
     for cells, is_text in ((split_csv(line), False), (split_columns(line), True)):
         for kind, required in REQUIRED.items():
             owners = frozenset() if is_text or kind in {"summary", "trace"} else _OWNERS
@@ -148,7 +148,7 @@ def find_header(line: str) -> tuple[str, tuple[str, ...], bool] | None:
 
 
 def _is_misspelt(cell: str, kind: str) -> bool:
-    """Return whether one character of a known column was changed: a table must not lose its types in silence."""
+    """Return whether one character of a known column was changed: a table must not lose its types silently."""
     known = REQUIRED[kind] | OPTIONAL[kind]
     return cell not in known and any(
         len(cell) == len(name) and sum(a != b for a, b in zip(cell, name, strict=True)) == 1 for name in known
@@ -156,7 +156,7 @@ def _is_misspelt(cell: str, kind: str) -> bool:
 
 
 def find_damaged_header(line: str) -> str | None:
-    """Return the kind of table whose header this line was before it was damaged, or None."""
+    """Return the kind of table whose damaged header this line is, or None."""
     cells = {*re.findall(r'"([^"]*)"', line), *split_columns(line)}
     shares = {kind: len(required & cells) / len(required) for kind, required in REQUIRED.items()}
     likeliest = max(shares, key=lambda kind: shares[kind])
@@ -164,7 +164,7 @@ def find_damaged_header(line: str) -> str | None:
 
 
 class _Scanner:
-    """One pass over the lines; knows the section and the open table."""
+    """One pass over the lines; tracks the section and the open table."""
 
     def __init__(self, *, starts_anywhere: bool) -> None:
         self.recording = Recording()
@@ -175,11 +175,11 @@ class _Scanner:
         self.table: Table | None = None
 
     def take(self, number: int, line: str) -> None:
-        """Take the next line."""
+        """Process the next line."""
         message = MESSAGE.search(line)
         if message:
             self._take_message(number, message[1], (message[2] or message[3] or "").rstrip())
-        # Every header has two of these words: one survives any damage, and long traces need not be searched.
+        # Every header has two of these words: one survives any damage, and long traces need no further search.
         may_be_header = any(word in line for word in ("Name", "Avg", "Duration"))
         if header := find_header(line) if may_be_header and not message else None:
             self._open(number, *header)
@@ -235,7 +235,7 @@ class _Scanner:
     def _take_nothing(self, nothing: re.Match[str]) -> None:
         if not nothing[2] and self.section == "device" and nothing[1] != "API activities":
             self.recording.nothing.append(nothing[0])
-            self.untyped_tables += 1  # what follows without a type is the table of API calls
+            self.untyped_tables += 1  # an untyped table after this is that of API calls
 
     def _open(self, number: int, kind: str, columns: tuple[str, ...], is_text: bool) -> None:
         section = self.section
@@ -268,11 +268,11 @@ class _Scanner:
         elif row:
             table.rows.append((number, row))
             if row.get("Type", "").startswith("Range"):
-                table.section = "nvtx"  # the activities of a range repeat those of the main table
+                table.section = "nvtx"  # a range repeats activities of the main table
 
 
 def _section(text: str) -> str | None:
-    """Return the section that a title begins, ``result`` for any result of the device, or None for a message."""
+    """Return the section that a title opens, ``result`` for any device result, or None for a message."""
     if re.fullmatch(r"(Profiling|Event|Metric) result:", text):
         return "result"
     if text == "API calls:":
@@ -311,5 +311,5 @@ def _read_text_row(table: Table, line: str) -> Row | None:
 
 
 def device_tables(recording: Recording, *kinds: str) -> Iterator[Table]:
-    """Yield the tables of some kinds that hold what ran on devices."""
+    """Yield the tables of the given kinds that hold device activity."""
     return (table for table in recording.tables if table.kind in kinds and table.section == "device")

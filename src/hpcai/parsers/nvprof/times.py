@@ -1,7 +1,7 @@
-"""Times of nvprof: rows of its summary and of its GPU trace, each checked against itself and against the others.
+"""Times of nvprof: summary and GPU trace rows, each checked for itself and against the others.
 
-The summary has device time by kernel and copy, with shares; the trace has one row per launch or copy, whose throughput,
-order and stream are checked.
+The summary has device time and shares per kernel and copy. The trace has one row per launch or copy, with checked
+throughput, order and stream.
 """
 
 import re
@@ -18,7 +18,7 @@ SUMMARY_COLUMNS = ("name", "kind", "device", "calls", "total_s", "mean_s", "min_
 OTHER_TYPES = re.compile(r"API calls|Range|NVTX.*|Unified Memory.*|(OpenACC|OpenMP)( \((excl|incl)\))?")
 API_NAME = re.compile(r"cu(da)?[A-Z]\w*")
 SLACK = 1.01
-"""Of rounding, for sums of floating-point numbers."""
+"""Rounding tolerance for sums of floating-point numbers."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SummaryRow:
 
 
 def read_summaries(recording: Recording, problems: Problems) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the kernels table and the numbers of rows that are no device time, by type."""
+    """Return the kernels table and the number of rows without device time, by type."""
     rows: list[SummaryRow] = []
     others: Counter[str] = Counter()
     for table in recording.tables:
@@ -86,7 +86,7 @@ def _read_summary_row(line: int, cells: Row, device: str | None) -> SummaryRow |
 
 
 def _contradiction(row: SummaryRow) -> str | None:
-    """Return what is wrong with a row: its numbers determine each other up to the places printed."""
+    """Return what is wrong with a row: its numbers determine each other within the printed digits."""
     total, mean, least, most = row.total, row.mean, row.minimum, row.maximum
     others = row.calls - 1
     if abs(total.number - row.calls * mean.number) > SLACK * (total.step + row.calls * mean.step):
@@ -99,7 +99,7 @@ def _contradiction(row: SummaryRow) -> str | None:
 
 
 def _check_shares(rows: list[SummaryRow], table: Table, problems: Problems) -> list[SummaryRow]:
-    """Leave out rows whose percentage contradicts their time, and say which share of the time is missing."""
+    """Omit rows whose percentage contradicts their time, and note the share of time that is missing."""
     whole = _settle_whole(rows)
     agreeing = []
     for row in rows:
@@ -115,10 +115,10 @@ def _check_shares(rows: list[SummaryRow], table: Table, problems: Problems) -> l
 
 
 def _settle_whole(rows: list[SummaryRow]) -> Value:
-    """Return the time of the whole table by which most rows agree with their percentages.
+    """Return the total time of the table with which most rows' percentages agree.
 
-    The sum of all rows is exact, but not with a row missing or damaged; the time of a row by its percentage always
-    is the whole, but as coarse as the percentage: the three greatest can outvote a damaged one.
+    The sum of all rows is exact, unless a row is missing or damaged. One row's time over its percentage always gives
+    the total, but only as precisely as the percentage: the three largest rows can outvote a damaged one.
     """
     guesses = [Value(sum(row.total.number for row in rows), 0.0, "s")]
     for row in sorted(rows, key=lambda row: -row.share.number)[:3]:
@@ -135,7 +135,7 @@ def _summary_agrees(row: SummaryRow, whole: Value) -> bool:
 
 
 def _merge(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per name and device where the tables of several processes repeat them."""
+    """Return one row per name and device where tables of several processes repeat them."""
     keys = ["name", "kind", "device"]
     if not frame.duplicated(keys).any():
         return frame
@@ -150,7 +150,7 @@ TRACE_COLUMNS = ("name", "kind", "device", "stream", "start_s", "duration_s", "b
 KILOBYTES = (1000, 1024)
 CORRELATION = re.compile(r" \[\d+\]$", re.ASCII)
 RARE = 0.01
-"""Share of rows that may break a rule before the rule is taken not to hold for the file."""
+"""Share of rows that may break a rule; above it, the rule does not apply to the file."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class TraceRow:
 def read_traces(
     recording: Recording, problems: Problems, kilobyte: int | None
 ) -> tuple[pd.DataFrame, dict[str, int | None]]:
-    """Return the kernel trace, and what K means in it with the numbers of rows that are no device time."""
+    """Return the kernel trace, the meaning of K in it, and the number of rows without device time."""
     rows: list[TraceRow] = []
     others: Counter[str] = Counter()
     for table in device_tables(recording, "trace"):
@@ -181,7 +181,7 @@ def read_traces(
     kilobyte = settle_kilobyte(rows) or kilobyte or _kilobyte_of_columns(recording)
     rows = [row for row in rows if _keeps_throughput(row, kilobyte, problems)]
     if kilobyte is None and any(row.size and row.size.power for row in rows):
-        problems.note("no size is read: no copy says by its throughput whether 1 KB is 1000 or 1024 byte")
+        problems.note("no size is read: no copy's throughput determines whether 1 KB is 1000 or 1024 byte")
     frame = pd.DataFrame([_launch_record(row, kilobyte) for row in rows], columns=list(TRACE_COLUMNS))
     facts: dict[str, int | None] = {f"{kind}_rows": count for kind, count in sorted(others.items())}
     return frame.astype({"bytes": float}), facts | {"kilobyte_bytes": kilobyte}
@@ -189,7 +189,7 @@ def read_traces(
 
 def _launch_record(row: TraceRow, kilobyte: int | None) -> tuple[object, ...]:
     is_known = row.size is not None and (kilobyte is not None or row.size.power == 0)
-    # Sizes are whole bytes, printed with six decimals of their unit.
+    # Sizes are whole bytes, printed to six decimals of their unit.
     size_bytes = float(round(row.size.in_bytes(kilobyte or 1).number)) if row.size and is_known else float("nan")
     return row.name, row.kind, row.device, row.stream, row.start.number, row.duration.number, size_bytes
 
@@ -236,7 +236,7 @@ def _read_amount(text: str, unit: str) -> Value | str | None:
 
 
 def _keep_order(rows: list[TraceRow], problems: Problems) -> list[TraceRow]:
-    """Leave out the few rows that start out of order, nvprof having sorted them by start."""
+    """Omit the few rows that start out of order: nvprof sorts rows by start."""
     ordered = set(_longest_ordered([row.start.number for row in rows]))
     return _leave_out_few(
         rows, [place not in ordered for place in range(len(rows))], "its start is out of order", problems
@@ -244,7 +244,7 @@ def _keep_order(rows: list[TraceRow], problems: Problems) -> list[TraceRow]:
 
 
 def _longest_ordered(numbers: list[float]) -> list[int]:
-    """Return the places of a longest sequence that does not decrease."""
+    """Return the indices of a longest non-decreasing sequence."""
     ends: list[float] = []
     end_places: list[int] = []
     before: list[int] = []
@@ -260,7 +260,7 @@ def _longest_ordered(numbers: list[float]) -> list[int]:
 
 
 def _keep_streams(rows: list[TraceRow], problems: Problems) -> list[TraceRow]:
-    """Leave out the few rows that last beyond the start of the next of their stream."""
+    """Omit the few rows that end after the next row of their stream starts."""
     next_start: dict[tuple[str, str, str], Value] = {}
     overlaps = [False] * len(rows)
     for place in reversed(range(len(rows))):
@@ -284,7 +284,7 @@ def _leave_out_few(rows: list[TraceRow], wrong: list[bool], why: str, problems: 
 
 
 def settle_kilobyte(rows: list[TraceRow]) -> int | None:
-    """Return 1000 or 1024, whichever makes Size / Duration = Throughput in more rows, or None if neither does."""
+    """Return 1000 or 1024, whichever satisfies Size / Duration = Throughput in more rows, or None if neither does."""
     votes = dict.fromkeys(KILOBYTES, 0)
     for row in rows:
         if row.size and row.throughput and row.size.power != row.throughput.power:
@@ -295,7 +295,7 @@ def settle_kilobyte(rows: list[TraceRow]) -> int | None:
 
 
 def _kilobyte_of_columns(recording: Recording) -> int | None:
-    """Return 1024 for versions that print memory types: so did all of 827 published files that settle it."""
+    """Return 1024 for versions that print memory types, as in all 827 published files that determine it."""
     shows_memory = any("SrcMemType" in table.columns for table in device_tables(recording, "trace"))
     return 1024 if shows_memory else None
 

@@ -1,1 +1,1 @@
-"""Figures of predictions and of how far they are off."""
+"""Figures of predictions and their errors."""

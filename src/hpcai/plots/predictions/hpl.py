@@ -1,4 +1,4 @@
-"""HPL on nodes with GPUs by the step model: Figs 5, 6 and 7 of Hu and Lu 2021; nothing of it is measured."""
+"""HPL on nodes with GPUs, from the step model: Figs 5, 6 and 7 of Hu and Lu 2021; everything is modelled."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,7 +12,7 @@ from hpcai.core.messages import Message
 from hpcai.plots import theme
 
 MAIN = "device"
-"""The variant that reproduces the source's trends, and the default: drawn in colours."""
+"""The default variant, drawn in colour; it reproduces the source's trends."""
 REFERENCE_BLOCK = 256
 MUTED = "#9a9a9a"
 MUTED_STYLES: dict[str, theme.LineStyle] = {"balance": "--", "pipe": ":", "cpu": "-", "calibrated": "-"}
@@ -30,8 +30,8 @@ SCALES = {
     "rate_flop_per_s": ("modelled rate [TFLOP/s]", 1e-12),
     "efficiency_ratio": ("modelled share of GPU peak [%]", 100.0),
 }
-NO_LINK = Message("hpl.no_link", "no rate of the host link keeps the efficiency asked for")
-LEFT_OUT = Message("hpl.left_out", "no host link keeps it in {missing} of {cases} cases of all variants")
+NO_LINK = Message("hpl.no_link", "no rate of the host link reaches the target efficiency")
+LEFT_OUT = Message("hpl.left_out", "no host link suffices in {missing} of {cases} cases of all variants")
 
 
 @figure(
@@ -44,13 +44,13 @@ LEFT_OUT = Message("hpl.left_out", "no host link keeps it in {missing} of {cases
     before="hpl_published",
 )
 def plot_hpl_efficiency(hpl_sweeps: pd.DataFrame) -> Figure:
-    """Draw rate over host link, and efficiency over block and over GPU multiplier (Fig. 5 of the source).
+    """Draw rate over host link, and efficiency over block size and GPU multiplier (Fig. 5 of the source).
 
     Parameters
     ----------
     hpl_sweeps
         ``figure``, ``variant``, ``block``, ``gpu_multiplier``, ``host_link_bytes_per_s``, ``rate_flop_per_s`` and
-        ``efficiency_ratio`` (over the peak of the GPUs); rows of figure 5 count.
+        ``efficiency_ratio`` (relative to the GPUs' peak); only rows of figure 5 are drawn.
     """
     with theme.house_style():
         rows = _of_figure(hpl_sweeps, "5", "rate_flop_per_s")
@@ -83,13 +83,13 @@ def plot_hpl_efficiency(hpl_sweeps: pd.DataFrame) -> Figure:
     before="hpl_published",
 )
 def plot_hpl_host_link(hpl_sweeps: pd.DataFrame) -> Figure:
-    """Draw the host link that keeps the target efficiency over the block (Fig. 6 of the source).
+    """Draw the host link rate that reaches the target efficiency over the block size (Fig. 6 of the source).
 
     Parameters
     ----------
     hpl_sweeps
-        ``figure``, ``variant``, ``block``, ``gpu_multiplier``, ``host_link_bytes_per_s`` (NaN where no rate does) and
-        ``target_ratio``; rows of figure 6 count.
+        ``figure``, ``variant``, ``block``, ``gpu_multiplier``, ``host_link_bytes_per_s`` (NaN if no rate suffices) and
+        ``target_ratio``; only rows of figure 6 are drawn.
     """
     with theme.house_style():
         every = hpl_sweeps[hpl_sweeps["figure"].astype(str) == "6"]
@@ -127,8 +127,8 @@ def plot_hpl_network(hpl_sweeps: pd.DataFrame) -> Figure:
     Parameters
     ----------
     hpl_sweeps
-        ``figure``, ``variant``, ``network_bit_per_s``, ``host_link_bytes_per_s`` and ``rate_flop_per_s``; rows of
-        figure 7 count.
+        ``figure``, ``variant``, ``network_bit_per_s``, ``host_link_bytes_per_s`` and ``rate_flop_per_s``; only rows of
+        figure 7 are drawn.
     """
     with theme.house_style():
         rows = _of_figure(hpl_sweeps, "7", "rate_flop_per_s")
@@ -154,7 +154,7 @@ def _reference_block(rows: pd.DataFrame) -> float:
 
 
 def _draw(axes: Axes, scales: tuple[str, str], by: str, rows: pd.DataFrame, muted_rows: pd.Series) -> None:
-    """Draw a line for each value of ``by`` of the main variant, and one muted line for each other variant."""
+    """Draw one line per value of ``by`` for the main variant, and one muted line for each other variant."""
     x, y = scales
     main = rows[rows["variant"] == MAIN]
     palette = theme.colours([str(value) for value in sorted(main[by].unique())])
@@ -176,7 +176,7 @@ def _draw(axes: Axes, scales: tuple[str, str], by: str, rows: pd.DataFrame, mute
 
 
 def _enlarge(axes: Axes, place: tuple[float, float, float, float]) -> None:
-    """Repeat the main variant's lines in an inset with its own scale: from zero they lie close to each other."""
+    """Repeat the main variant's lines in an inset with its own scale: on a scale from zero they nearly coincide."""
     inset = axes.inset_axes(place)
     for line in axes.get_lines():
         if line.get_color() != MUTED:
@@ -196,7 +196,7 @@ def _line(axes: Axes, part: pd.DataFrame, scales: tuple[str, str], look: Mapping
 
 
 def _scale_axis(axes: Axes, name: str, rows: pd.DataFrame) -> None:
-    """Label exactly the values that were computed, on a logarithmic axis."""
+    """Use a logarithmic axis, labelled at the computed values only."""
     label, factor = SCALES[name]
     values = sorted(factor * rows[name].astype(float).unique())
     axes.set_xscale("log")

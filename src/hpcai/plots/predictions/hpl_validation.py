@@ -1,4 +1,4 @@
-"""The HPL step model against real runs: those of this machine, and Table 2 of Hu and Lu 2021."""
+"""The HPL step model compared with real runs: those of this machine, and Table 2 of Hu and Lu 2021."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -17,9 +17,9 @@ MODEL_MARKERS = dict(zip(MODELS, "osD^", strict=True))
 SHAPE = ["order", "block", "process_rows", "process_columns"]
 BAND = "#e8eef6"
 ROW = 0.32
-"""Height in inches of one run."""
+"""Height of one run [inch]."""
 PUBLISHED_BAND = 0.05
-"""Within which the source says its model holds."""
+"""Maximum relative error that the paper claims for its model."""
 NO_RUN = "HPL was not run on this machine, or none of its runs could be read: the table hpl_validation says why"
 NO_PREDICTION = "no run has both a measured and a predicted time: the table hpl_validation says why"
 NO_TABLE = "Table 2 of the source was not evaluated: the table hpl_published is empty"
@@ -35,13 +35,13 @@ NO_TABLE = "Table 2 of the source was not evaluated: the table hpl_published is 
     before="hpl_validation",
 )
 def plot_hpl_validation(hpl_validation: pd.DataFrame, hpl_published: pd.DataFrame) -> Figure:
-    """Draw the errors of predicted times of own runs, and of predicted rates of the source's Table 2.
+    """Draw the errors of predicted times for own runs, and of predicted rates for the source's Table 2.
 
     Parameters
     ----------
     hpl_validation
         ``order``, ``block``, ``process_rows``, ``process_columns``, ``measured_time_s``, ``accepted``, ``model``,
-        ``error_ratio`` and ``goal_ratio``; of several starts of a test the accepted one is drawn, otherwise the last.
+        ``error_ratio`` and ``goal_ratio``; of several starts of a test the accepted one is drawn, else the last.
     hpl_published
         ``row``, ``assumption_set``, ``variant``, ``fitted``, ``error_to_estimate_ratio`` and ``error_to_real_ratio``.
     """
@@ -63,7 +63,7 @@ def plot_hpl_validation(hpl_validation: pd.DataFrame, hpl_published: pd.DataFram
 
 
 def choose_runs(validation: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of one start for each test, the accepted one or else the last, that have an error."""
+    """Return one row with an error per test: its accepted start, else its last."""
     known = validation.dropna(subset=["error_ratio"])
     ordered = known.assign(rank=known["accepted"].astype(int)).sort_values("rank", kind="stable")
     return ordered.drop_duplicates([*SHAPE, "model"], keep="last").sort_values(SHAPE[::-1], kind="stable")
@@ -110,7 +110,7 @@ def _label_run(row: dict[Hashable, Any]) -> str:
 
 
 def _draw_published(pair: list[Axes], published: pd.DataFrame) -> dict[str, Artist]:
-    """Draw the errors of each assumption set to the source's estimate and to its measured rate."""
+    """Draw each assumption set's errors relative to the source's estimate and to its measured rate."""
     columns = {
         "error_to_estimate_ratio": "Table 2: modelled / published estimate",
         "error_to_real_ratio": "Table 2: modelled / published run",

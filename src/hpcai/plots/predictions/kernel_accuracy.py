@@ -1,4 +1,4 @@
-"""How far the regressors of kernel times are off on cases that they were not fitted to, one small panel per kernel."""
+"""Errors of the kernel time regressors on held-out cases, one small panel per kernel."""
 
 import math
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ FAMILIES = {
     "element-wise": ("batch_norm_", "relu_", "bias_", "softmax_"),
     "update, copy": ("sgd", "copy"),
 }
-"""Rows of panels: how the names of their kernels begin. A row with more than four kernels goes on in the next line."""
+"""Rows of panels by kernel name prefix; a row with more than four kernels continues on the next line."""
 COLUMNS = 4
 WORDS = {"conv2d": "2-D", "conv3d": "3-D", "gemm": "GEMM", "relu": "ReLU", "sgd": "SGD"}
 REACH = 0.5
-"""Largest relative error that is drawn; of the others the panel says how many there are."""
+"""Largest relative error drawn; each panel counts the cases beyond it."""
 BINS = 20
 MET, MISSED, UNKNOWN = "goals reached", "a goal missed", "not judged"
 COLOURS = {MET: "#3b8fd4", MISSED: "#d4572a", UNKNOWN: "#8f8f8f"}
@@ -47,14 +47,14 @@ NO_KERNEL = "no kernel was timed on this machine (study key predict.kernel_sampl
     before="kernel_goals",
 )
 def plot_kernel_errors(kernel_errors: pd.DataFrame, kernel_accuracy: pd.DataFrame) -> Figure:
-    """Draw the distribution of the relative errors of each kernel's estimates on the test cases.
+    """Draw the distribution of each kernel's relative errors on the test cases.
 
     Parameters
     ----------
     kernel_errors
-        Table ``kernel_errors``, one row for each test case.
+        Table ``kernel_errors``, one row per test case.
     kernel_accuracy
-        Table ``kernel_accuracy``: which kernels there are, their mean absolute error and the goal.
+        Table ``kernel_accuracy``: the kernels, their mean absolute errors and goals.
     """
     with theme.house_style():
         if kernel_accuracy.empty:
@@ -71,7 +71,7 @@ def plot_kernel_errors(kernel_errors: pd.DataFrame, kernel_accuracy: pd.DataFram
                 axes.set_visible(False)
             line[0].set_ylabel(f"{family}\ncases [%]")
             for place, axes in enumerate(line[: len(rows)]):
-                # The panel below may be left out: then this one is the last of its column.
+                # Without a panel below, this one is the last of its column.
                 last = number == len(lines) - 1 or len(lines[number + 1][1]) <= place
                 axes.tick_params(labelbottom=last)
                 if last:
@@ -82,7 +82,7 @@ def plot_kernel_errors(kernel_errors: pd.DataFrame, kernel_accuracy: pd.DataFram
 
 
 def _lines(accuracy: pd.DataFrame) -> list[tuple[str, list[Row]]]:
-    """Return the lines of panels: the name of the family, and up to ``COLUMNS`` kernels."""
+    """Return the lines of panels: family name, and up to ``COLUMNS`` kernels."""
     rows = accuracy.to_dict("records")
     families: dict[str, list[Row]] = {name: [] for name in (*FAMILIES, "other")}
     for row in rows:

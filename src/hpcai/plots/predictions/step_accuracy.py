@@ -1,4 +1,4 @@
-"""Predicted against measured training steps, and how far each stage of a step is off."""
+"""Predicted against measured training steps, with the errors of each stage of a step."""
 
 from collections.abc import Sequence
 
@@ -14,15 +14,15 @@ from hpcai.plots import theme
 from hpcai.plots.rounds import marks as mlperf_marks
 
 STEP, NONE = "step", "none"
-"""Stage of a whole step; overhead of a prediction without a fitted coefficient."""
+"""Stage name of a whole step; overhead name of a prediction without a fitted coefficient."""
 STAGES = ("forward", "input gradient", "weight gradient", "update", "communication", "input", STEP)
 COST_MODELS = ("regressors", "full", "gemm", "im2col")
 ORIGINS = {"reference network": "o", "own run": "s"}
 BANDS = (0.30, 0.15)
-"""Goals of the relative error of a step: without, and with one fitted coefficient of overhead."""
+"""Goals for the relative error of a step: without and with one fitted overhead coefficient."""
 SHADES = ("#eeeeee", "#d9d9d9")
 REACH = 1.5
-"""Largest relative error of a stage that is drawn in its place; others stand at the edge as arrows."""
+"""Largest relative error of a stage drawn to scale; larger ones become arrows at the edge."""
 NO_STEP = "no step was both predicted and measured"
 TITLES = {True: "as predicted", False: "with one overhead coefficient, fitted on other steps"}
 WIDTH = 10.6
@@ -38,13 +38,12 @@ WIDTH = 10.6
     before="step_stages",
 )
 def plot_step_accuracy(step_accuracy: pd.DataFrame) -> Figure:
-    """Draw predicted over measured step times, without and with overhead, and the relative errors of the stages.
+    """Draw predicted against measured step times, without and with overhead, and the stages' relative errors.
 
     Parameters
     ----------
     step_accuracy
-        Table ``step_accuracy``: reference networks and own runs, one row for each case, cost model, overhead and
-        stage.
+        Table ``step_accuracy``: reference networks and own runs, one row per case, cost model, overhead and stage.
     """
     with theme.house_style():
         known = step_accuracy.dropna(subset=["estimated_s", "measured_s"]) if len(step_accuracy) else step_accuracy
@@ -98,7 +97,7 @@ def _draw_steps(axes: Axes, part: pd.DataFrame, limits: tuple[float, float], pal
 
 
 def _reach(known: pd.DataFrame) -> tuple[float, float]:
-    """Return the range of the errors [%]; nothing is predicted more than 100 % too fast."""
+    """Return the range of the errors [%]; a prediction cannot be more than 100 % too short."""
     errors = 100 * known["relative_error_ratio"]
     low, high = float(errors.min()), float(errors.max())
     widest = 100 * 1.3 * BANDS[0]

@@ -1,4 +1,4 @@
-"""Modelled training steps over the batch of a node (Barrachina et al. 2023, Fig. 5): step, epoch, communication."""
+"""Modelled training steps over the batch per node (Barrachina et al. 2023, Fig. 5): step, epoch, communication."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -40,13 +40,13 @@ SWEPT = "batch"
     before="prediction_findings",
 )
 def plot_training_batch(training_sweeps: pd.DataFrame) -> Figure:
-    """Draw modelled step time, epoch time and communication share over the batch of a node.
+    """Draw modelled step time, epoch time and communication share over the batch per node.
 
     Parameters
     ----------
     training_sweeps
-        Table ``training_sweeps``: a row of panels for each data set, a colour for each network. Lines are of the
-        fullest cost model, bands span all cost models.
+        Table ``training_sweeps``: one row of panels per data set, one colour per network. Lines show the most complete
+        cost model, bands span all cost models.
     """
     with theme.house_style():
         known = known_steps(training_sweeps, [SWEPT])

@@ -18,21 +18,21 @@ Palette = Mapping[str, theme.Colour]
 NETWORKS = {"vgg11": "VGG11", "vgg16": "VGG16", "resnet50": "ResNet-50", "densenet121": "DenseNet-121"}
 DATA = {"cifar10": "CIFAR-10", "imagenet": "ImageNet"}
 COST_MODELS = ("full", "im2col", "gemm")
-"""The first of these that a table holds is drawn as lines, all of them make the band."""
+"""Cost models, most complete first: the first one present is drawn as lines, all of them form the band."""
 SWEPT = {
     "peak": ("peak rate of a node [TFLOP/s]", 1e12),
     "memory": ("memory bandwidth of a node [GB/s]", 1e9),
     "link": ("link rate [Gbit/s]", 1e9),
     "nodes": ("nodes, one process each", 1.0),
 }
-"""Heading of each swept quantity, and what one unit of it is in the unit of the table."""
+"""Axis label of each swept quantity, and the factor of its unit to the table's unit."""
 NO_MODEL = "no training step was modelled: the table training_sweeps has no rows"
 WIDTH, HEIGHT = 12.4, 2.8
 BAND = 0.15
 MOST_DECADES = 1.6
-"""Over more decades only powers of ten are labelled: others would touch."""
+"""Over more decades only powers of ten are labelled, because other labels would touch."""
 HALF = 0.5
-"""Communication takes this share of a step where a ring is drawn."""
+"""Communication share of a step that a ring marks."""
 
 
 @figure(
@@ -45,13 +45,13 @@ HALF = 0.5
     before="training_networks",
 )
 def plot_training_hardware(training_sweeps: pd.DataFrame) -> Figure:
-    """Draw the modelled time of a training step over peak rate, memory bandwidth, link rate and nodes.
+    """Draw the modelled training step time over peak rate, memory bandwidth, link rate and nodes.
 
     Parameters
     ----------
     training_sweeps
-        Table ``training_sweeps``: a column of panels for each swept quantity, a row for each data set, a colour for
-        each network. Lines are of the fullest cost model, bands span all cost models.
+        Table ``training_sweeps``: one column of panels per swept quantity, one row per data set, one colour per
+        network. Lines show the most complete cost model, bands span all cost models.
     """
     with theme.house_style():
         known = known_steps(training_sweeps, list(SWEPT))
@@ -73,7 +73,7 @@ def plot_training_hardware(training_sweeps: pd.DataFrame) -> Figure:
 
 
 def known_steps(sweeps: pd.DataFrame, swept: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of some sweeps that have a time, in milliseconds as well."""
+    """Return the rows of selected sweeps that have a time, with the time in milliseconds added."""
     if sweeps.empty:
         return sweeps
     known = sweeps[sweeps["swept"].isin(swept)].dropna(subset=["step_s", "value"])
@@ -81,18 +81,18 @@ def known_steps(sweeps: pd.DataFrame, swept: Sequence[str]) -> pd.DataFrame:
 
 
 def ordered(names: "pd.Series[str]", order: Mapping[str, str]) -> list[str]:
-    """Return the different names: those of an order first, as it has them."""
+    """Return the distinct names: those listed in an order first, in that order."""
     present = set(names)
     return [*(name for name in order if name in present), *sorted(present - set(order))]
 
 
 def colour_networks(sweeps: pd.DataFrame) -> dict[str, theme.Colour]:
-    """Return the colour of each network, the same in all figures of one table."""
+    """Return a colour per network, equal in all figures of one table."""
     return theme.colours(ordered(sweeps["network"], NETWORKS))
 
 
 def split_networks(part: pd.DataFrame, palette: Palette) -> list[tuple[theme.Colour, pd.DataFrame, pd.DataFrame]]:
-    """Return of each network its colour, the rows of its fullest cost model by place, and its rows of all models."""
+    """Yield each network's colour, the rows of its most complete cost model by position, and its rows of all models."""
     found = []
     for network, colour in palette.items():
         own = part[part["network"] == network]
@@ -102,26 +102,26 @@ def split_networks(part: pd.DataFrame, palette: Palette) -> list[tuple[theme.Col
 
 
 def fullest(rows: pd.DataFrame) -> str:
-    """Return the cost model that counts most of what a step does."""
+    """Return the most complete cost model."""
     present = set(rows["cost_model"])
     return next((name for name in COST_MODELS if name in present), min(present))
 
 
 def draw_band(axes: Axes, rows: pd.DataFrame, column: str, colour: theme.Colour) -> None:
-    """Fill what lies between the cost models."""
+    """Fill the area between the cost models."""
     ends = rows.groupby("place", sort=True)[column].agg(["min", "max"])
     places, low, high = (values.to_numpy(dtype=float) for values in (ends.index, ends["min"], ends["max"]))
     axes.fill_between(places, low, high, color=colour, alpha=BAND, linewidth=0)
 
 
 def mark_baseline(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw a vertical line at the hardware, or the batch, that the other sweeps keep."""
+    """Draw a vertical line at the baseline hardware or batch of the other sweeps."""
     for place in rows.loc[rows["at_baseline"].astype(bool), "place"].unique():
         axes.axvline(place, color=theme.IDEAL_COLOUR, linestyle=":", linewidth=1.2, gid="baseline")
 
 
 def add_key(figure: Figure, known: pd.DataFrame, palette: Palette, *, half: bool) -> None:
-    """Put the legend above the panels: networks, what the styles of lines mean, the baseline."""
+    """Put the legend above the panels: networks, line styles, baseline."""
     shown = set(known["network"])
     entries: dict[str, Artist] = {
         NETWORKS.get(name, name): theme.key_line(colour) for name, colour in palette.items() if name in shown
@@ -129,7 +129,7 @@ def add_key(figure: Figure, known: pd.DataFrame, palette: Palette, *, half: bool
     plain = theme.TARGET_COLOUR
     models = [name for name in reversed(COST_MODELS) if name in set(known["cost_model"])]
     entries[f"whole step, cost model {fullest(known)}"] = theme.key_line(plain)
-    entries["communication in it"] = theme.key_line(plain, style="--")
+    entries["communication part"] = theme.key_line(plain, style="--")
     if len(models) > 1:
         entries[f"between cost models {', '.join(models)}"] = Patch(color=plain, alpha=BAND)
     if half:
@@ -164,7 +164,7 @@ def _draw_panel(axes: Axes, part: pd.DataFrame, palette: Palette) -> None:
 
 
 def _half_points(rows: pd.DataFrame) -> list[tuple[float, float]]:
-    """Return where a line of the whole step has half of it in communication, between two points that were modelled."""
+    """Return where communication reaches half of the step, between two modelled points of a line."""
     places, steps = (np.log(rows[name].to_numpy(dtype=float)) for name in ("place", "step_ms"))
     above = rows["communication_share_ratio"].to_numpy(dtype=float) - HALF
     found = []

@@ -1,4 +1,4 @@
-"""What-if: predicted times at other scales, links, precisions and compressions beside measured ones."""
+"""What-if figure: times predicted for other scales, precisions, compressions and links, next to measured ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from hpcai.plots.rounds import marks as mlperf_marks
 
 QUESTIONS = {"scale": "other scales", "link": "other links", "precision": "other precisions",
              "compression": "other compressions"}  # fmt: skip
-"""Heading of each question; its name is that of the column that tells its answers apart."""
+"""Title of each question, keyed by the column that distinguishes its answers."""
 SHAPES = "DsP^vX"
-"""Hollow shapes of the answers to one question; measured points are filled circles."""
+"""Hollow shapes for the answers to one question; measured points are filled circles."""
 REACH = 4.0
-"""Intervals are drawn as far as so many times the values; the table has all of their length."""
+"""Intervals are drawn up to this multiple of the values; the table has their full length."""
 SHIFT = 0.18
-"""By which part of a factor of two in ranks answers stand apart."""
+"""Horizontal offset between answers, as a fraction of a factor of two in ranks."""
 WIDTH, HEIGHT = 3.3, 2.35
 NO_PREDICTION = "nothing was predicted: the study requests no prediction, or has no completed run to start from"
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What the vertical axis shows: its words, the columns of predictions, and those of the table of scales."""
+    """Quantity on the vertical axis: label, columns of the predictions, columns of the table of scales."""
 
     words: str
     predicted: tuple[str, str, str]
@@ -49,7 +49,7 @@ STEP = Quantity(
     ("step_time_median_s", "step_time_median_s", "step_time_median_s"),
 )
 Look = tuple[theme.Colour, str, float]
-"""Colour, shape, and factor by which a mark stands beside its ranks."""
+"""Colour, shape, and horizontal offset factor of a mark."""
 
 
 @figure(
@@ -62,15 +62,15 @@ Look = tuple[theme.Colour, str, float]
     before="predictions",
 )
 def plot_what_if(predictions: pd.DataFrame, scales: pd.DataFrame) -> Figure:
-    """Draw predicted times as hollow marks with their intervals, measured ones as filled circles, over the ranks.
+    """Draw predicted times as hollow marks with intervals and measured ones as filled circles, over the ranks.
 
     Parameters
     ----------
     predictions
-        Table ``predictions``: a row of panels for each benchmark and variant, a column for each question. The time is
-        that to train where it could be predicted and was measured, otherwise that of a step.
+        Table ``predictions``: one row of panels per benchmark and variant, one column per question. The time is the
+        time to train where it was both predicted and measured, otherwise the step time.
     scales
-        Table of scales: what was measured.
+        Table of scales, with the measured times.
     """
     with theme.house_style():
         known = predictions.dropna(subset=["step_s"]) if len(predictions) else predictions
@@ -91,12 +91,12 @@ def plot_what_if(predictions: pd.DataFrame, scales: pd.DataFrame) -> Figure:
 
 
 def _looks(known: pd.DataFrame, question: str, asked: Sequence[str]) -> dict[str, Look]:
-    """Return how each answer to a question is drawn; colours differ between questions as far as there are enough."""
+    """Return the look of each answer to a question; colours differ between questions as far as they suffice."""
     answers = _answers(known, question)
     counts = {name: len(_answers(known, name)) for name in asked}
     palette = list(theme.colours([str(number) for number in range(10)]).values())
     start = sum(counts[name] for name in asked[: asked.index(question)])
-    # Marks of predictions stand to the right of their ranks, where no measured point is.
+    # Predictions are drawn to the right of their ranks, away from measured points.
     return {
         answer: (
             palette[(start + place) % len(palette)],
@@ -108,7 +108,7 @@ def _looks(known: pd.DataFrame, question: str, asked: Sequence[str]) -> dict[str
 
 
 def _answers(known: pd.DataFrame, question: str) -> list[str]:
-    # The ranks are the axis: other scales differ by their place already.
+    # Ranks are the axis, so other scales already differ in position.
     if question == "scale":
         return ["predicted"]
     return sorted({str(value) for value in known.loc[known["question"] == question, question]})
@@ -150,7 +150,7 @@ def _draw_line(
 
 
 def _say_lost(axes: Axes, asked: pd.DataFrame, shown: pd.DataFrame) -> None:
-    """Write how many predictions have no mark: those of a step alone, and those that could not be made."""
+    """Write how many predictions have no mark: those of step times only, and impossible ones."""
     lost = int(asked["step_s"].isna().sum())
     steps = len(asked) - len(shown) - lost
     words = [f"{steps} of a step only"] if steps else []
@@ -161,7 +161,7 @@ def _say_lost(axes: Axes, asked: pd.DataFrame, shown: pd.DataFrame) -> None:
 
 
 def _choose(part: pd.DataFrame, own: pd.DataFrame) -> Quantity:
-    """Return the time to train where it was predicted and measured: a step alone says nothing of the epochs."""
+    """Choose the time to train if it was predicted and measured: a step time does not cover the epochs needed."""
     there = len(own) and own[TIME.measured[0]].notna().any()
     return TIME if there and part[TIME.predicted[0]].notna().any() else STEP
 
@@ -177,7 +177,7 @@ def _limits(part: pd.DataFrame, measured: pd.DataFrame, quantity: Quantity) -> t
 
 
 def _thin(ranks: Sequence[int]) -> list[int]:
-    """Return the ranks whose labels have room: at least a factor of 1.5 apart."""
+    """Return the ranks whose labels fit: at least a factor of 1.5 apart."""
     kept: list[int] = []
     for count in ranks:
         if not kept or count >= 1.5 * kept[-1]:
@@ -202,11 +202,11 @@ def _draw_measured(axes: Axes, measured: pd.DataFrame, quantity: Quantity) -> No
 def _draw_bars(
     axes: Axes, places: NDArray[Any], rows: pd.DataFrame, names: tuple[str, str, str], colour: theme.Colour
 ) -> None:
-    """Draw the intervals that there are; what is not known has no bar."""
+    """Draw the known intervals as bars."""
     floor, _ = axes.get_ylim()
     lows, highs = (rows[name].to_numpy(dtype=float) for name in names[1:])
     there = np.isfinite(lows) & np.isfinite(highs) & (lows < highs)
-    # A bound below zero is none on a logarithmic axis: its bar ends at the frame.
+    # A logarithmic axis has no place for a bound below zero: the bar ends at the frame.
     axes.vlines(places[there], np.maximum(lows[there], floor), highs[there], color=colour, linewidth=1.1)
 
 

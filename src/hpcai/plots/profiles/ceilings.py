@@ -1,4 +1,4 @@
-"""The highest rates of this machine: arithmetic, memory, storage and the allreduce."""
+"""The highest measured rates of this machine: arithmetic, memory, storage and the allreduce."""
 
 from typing import Any
 
@@ -27,10 +27,10 @@ TRAFFIC_KEYS = ["kind", "backend", "place", "setting", "threads"]
 MEDIAN_COLOUR = "#222222"
 HATCHES = {"convolution": "///", "storage_write": "///", "allreduce": "..."}
 BAR = 0.42
-"""Height in inches that a bar with a label of two lines needs."""
+"""Height of a bar with a two-line label [inch]."""
 LONGEST_SETTING = 44
 LONGEST_NOTE = 52
-"""Characters of a reason that fit beside a label."""
+"""Maximum length of a reason next to a label [characters]."""
 NO_CEILINGS = "the ceilings of this machine were not measured"
 NO_WORK = "no GEMM or convolution rate"
 NO_TRAFFIC = "no memory, storage or link bandwidth"
@@ -52,7 +52,7 @@ def plot_ceilings(ceilings: pd.DataFrame) -> Figure:
     ----------
     ceilings
         ``kind``, ``precision``, ``backend``, ``place``, ``setting``, ``threads``, ``value`` and ``median`` (FLOP/s or
-        bytes/s), ``n``, ``spread_ratio``, ``ways``, ``status`` (disturbed and refused ones are marked); a row without
+        bytes/s), ``n``, ``spread_ratio``, ``ways``, ``status`` (disturbed and refused rows are marked); a row without
         a value has a ``reason``.
     """
     with theme.house_style():
@@ -81,12 +81,12 @@ def plot_ceilings(ceilings: pd.DataFrame) -> Figure:
 
 
 def _patterns(traffic: pd.DataFrame) -> pd.DataFrame:
-    """Keep the back-end of memory, which tells copies from additions; of the ways to read files the fastest counts."""
+    """Keep the memory back-end, which distinguishes copy from add; of several read methods only the fastest counts."""
     return traffic.assign(backend=traffic["backend"].where(traffic["kind"] == "memory", ""))
 
 
 def _best(ceilings: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return the fastest row of each kind of bar, the kinds in their order and the fastest bar of a kind first.
+    """Return the fastest row per kind of bar; kinds in order, the fastest bar of a kind first.
 
     Rows without a value come last.
     """
@@ -117,7 +117,7 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, palette: dict[str, theme.Colour],
         axes.set_xlim(0, 1)
         axes.set_xticks([])
         return
-    # Room at the right for the note of the longest bar.
+    # Leave room on the right for the note of the longest bar.
     axes.set_xlim(0, float(rows["value"].max()) * 2.2)
     axes.xaxis.set_major_formatter(lambda value, _: say_rate(value, unit) if value else "0")
     axes.locator_params(axis="x", nbins=4)
@@ -125,7 +125,7 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, palette: dict[str, theme.Colour],
 
 
 def _note(row: dict[Any, Any], rate: str) -> str:
-    """Return what stands beside a bar: its rate, and what that stands on."""
+    """Return the note next to a bar: rate and sample statistics."""
     note = rate
     if pd.notna(row["n"]):
         note += f", n = {int(row['n'])}"

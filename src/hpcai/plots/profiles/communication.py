@@ -1,4 +1,4 @@
-"""Where the time of communication goes, and how much of a step it is."""
+"""Phases of communication time, and their share of a step."""
 
 from typing import Any
 
@@ -24,18 +24,18 @@ PHASE_WORDS = (
     ("fusion", "fusion buffer copies"),
     ("transfer", "transfer"),
 )
-"""What a phase's name contains, and the group that it is drawn in."""
+"""Maps a substring of the phase name to the group in which it is drawn."""
 HALO_COLOUR = "#cc79a7"
-"""Of a phase that only studies have whose ranks share samples."""
+"""Substring of a phase that occurs only if ranks share samples."""
 NARROW = 0.06
-"""A share below this is too narrow for its number."""
+"""A smaller share is too narrow for its number."""
 STEP_LOOKS = {
     "transfer, while the\nprocessor waits": ("#d55e00", ""),
     "transfer, behind\ncomputation": ("#56b4e9", "///"),
     "transfer, overlap\nnot measured": ("#949494", "..."),
     "negotiation, copies\nand the rest": ("#e8e2d0", ""),
 }
-"""Parts of the communication in a step, in the order in which they stack: colour and hatch."""
+"""Parts of a step's communication in stacking order: colour and hatch."""
 NO_MESSAGES = "no profiled run exchanged data between ranks"
 
 
@@ -49,16 +49,16 @@ NO_MESSAGES = "no profiled run exchanged data between ranks"
     before="phases",
 )
 def plot_phases(phases: pd.DataFrame, communication: pd.DataFrame, captures: pd.DataFrame) -> Figure:
-    """Draw the shares of the phases of communication, and the share of communication in a step.
+    """Draw the share of each communication phase, and the share of communication in a step.
 
     Parameters
     ----------
     phases
-        ``phase`` and ``share_ratio`` (of negotiation and operations together).
+        ``phase`` and ``share_ratio`` (relative to negotiation plus operations).
     communication
         ``communication_share_ratio``, ``overlap_ratio``, ``exchange_per_step_s`` and ``step_time_s``.
     captures
-        Why what was not captured was not.
+        Reasons for missing captures.
     """
     with theme.house_style():
         known = phases.dropna(subset=["share_ratio"]) if len(phases) else phases
@@ -88,7 +88,7 @@ def plot_phases(phases: pd.DataFrame, communication: pd.DataFrame, captures: pd.
 
 
 def group_phase(name: str) -> str | None:
-    """Return the group that a phase is drawn in; None for a whole operation, which contains the others."""
+    """Return the group in which a phase is drawn; None for a whole operation, which contains the others."""
     words = name.lower().replace("_", " ")
     for part, group in PHASE_WORDS:
         if part in words:
@@ -101,7 +101,7 @@ def group_phase(name: str) -> str | None:
 def _draw_phases(axes: Axes, place: int, phases: pd.DataFrame, palette: dict[str, theme.Colour]) -> None:
     groups = phases["phase"].astype(str).map(group_phase)
     shares = phases.groupby(groups)["share_ratio"].sum().to_dict()
-    # What Horovod names no phase for: starting a library, its own book-keeping.
+    # Time to which Horovod assigns no phase: library start-up and its own book-keeping.
     shares[PHASES[-1]] = max(0.0, 1.0 - sum(shares.values()))
     left = 0.0
     for group in (*PHASES[:-1], *((HALO,) if HALO in shares else ()), PHASES[-1]):
@@ -132,7 +132,7 @@ def _draw_step_share(axes: Axes, place: int, row: dict[Any, Any] | None) -> None
     words = say_share(share)
     if np.isfinite(row["exchange_per_step_s"]) and np.isfinite(row["step_time_s"]):
         words += f"\n{say_time(float(row['exchange_per_step_s']))} of {say_time(float(row['step_time_s']))}"
-    # Beside the bar; a bar that leaves no room carries its words.
+    # The label goes next to the bar, or onto it if there is no room.
     inside = left > 60
     axes.text(
         left - 2 if inside else left + 2,
@@ -149,7 +149,7 @@ def _draw_step_share(axes: Axes, place: int, row: dict[Any, Any] | None) -> None
 def _split_share(row: dict[Any, Any]) -> tuple[float, float, float, float]:
     """Return the parts of communication's share of the step, in the order of `STEP_LOOKS`.
 
-    Only transfers are compared with computation; negotiation and copies are what remains.
+    Only transfers are compared with computation; the remainder is negotiation and copies.
     """
     share, overlap = float(row["communication_share_ratio"]), float(row["overlap_ratio"])
     exchange_s = float(row["exchange_per_step_s"]) * float(row["steps"])

@@ -1,4 +1,4 @@
-"""Which kernels take the time (HPC AI500 V2.0, Fig. 10), and how well they use the processor and its memory."""
+"""Kernels that take the time (HPC AI500 V2.0, Fig. 10), and their use of processor and memory."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -28,20 +28,20 @@ from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 
 ORDER = (CONVOLUTION, GEMM, BATCH_NORM, POOLING, ELEMENTWISE, ARRANGEMENT, ALLREDUCE, MEMCPY, *FURTHER_CATEGORIES)
-"""The order in which bars stack: what computes, what does not, then the others; what no rule knows comes last."""
+"""Stacking order of bars: computation, overhead, others; unclassified kernels come last."""
 HATCHES = ("", "///", "...", "\\\\\\", "", "xxx", "", "|||", "++", "oo", "--")
-"""In the order of the categories: neighbours differ in print without colours too."""
+"""Hatches in the order of the categories: neighbours differ in print even without colour."""
 OTHER_COLOUR = "#d9d9d9"
 LONGEST_LINE = 110
-"""Characters of one line below the bars."""
+"""Maximum length of a line below the bars [characters]."""
 COLUMN = 0.82
-"""Width that the heading of a category needs, in inches."""
+"""Width of a category heading [inch]."""
 LEGEND = 1.9
-"""Width of the legend, in inches."""
+"""Width of the legend [inch]."""
 NARROW = 0.05
-"""A share below this is too narrow for its number."""
+"""A smaller share is too narrow for its number."""
 NEARLY_ALL = 0.95
-"""A measure that stands on less of a category's time says how much."""
+"""A measure covering less of a category's time shows its coverage."""
 NO_KERNELS = "no kernel profiler ran"
 NO_COUNTERS = "it needs hardware counters of the processor"
 MEASURES = {
@@ -60,15 +60,14 @@ MEASURES = {
     before="kernels",
 )
 def plot_kernels(kernels: pd.DataFrame, captures: pd.DataFrame) -> Figure:
-    """Draw the share of each category of kernels in the kernel time of every profiled run.
+    """Draw each kernel category's share of the kernel time for every profiled run.
 
     Parameters
     ----------
     kernels
-        ``category``, ``share_ratio``, and where counters were read ``instructions_per_cycle`` and
-        ``dram_rate_bytes_per_s``.
+        ``category``, ``share_ratio``, and with counters ``instructions_per_cycle`` and ``dram_rate_bytes_per_s``.
     captures
-        Why what was not captured was not.
+        Reasons for missing captures.
     """
     with theme.house_style():
         known = kernels.dropna(subset=["share_ratio"]) if len(kernels) else kernels
@@ -106,7 +105,7 @@ def plot_kernels(kernels: pd.DataFrame, captures: pd.DataFrame) -> Figure:
 
 
 def order_categories(categories: pd.Series) -> list[str]:
-    """Return the categories present in the order of `ORDER`; those it lacks by name, then what no rule knows."""
+    """Return the present categories in the order of `ORDER`; then unlisted ones by name, then unclassified kernels."""
     present = set(categories)
     return [
         *(name for name in ORDER if name in present),
@@ -116,7 +115,7 @@ def order_categories(categories: pd.Series) -> list[str]:
 
 
 def _looks(order: list[str]) -> dict[str, tuple[theme.Colour, str]]:
-    """Return colour and hatch of each category: those of the eight never depend on what else is there."""
+    """Return colour and hatch of each category; those of the eight standard ones never depend on the others."""
     names = [*ORDER, *(name for name in order if name not in {*ORDER, OTHER})]
     palette = list(theme.colours([str(number) for number in range(10)]).values())
     looks: dict[str, tuple[theme.Colour, str]] = {
@@ -141,7 +140,7 @@ def _draw_shares(axes: Axes, place: int, kernels: pd.DataFrame, looks: dict[str,
 
 
 def _draw_measure(axes: Axes, runs: list[profiles.ProfiledRun], order: list[str], column: str) -> None:
-    """Write the values as a table: a row for each run, a column for each category."""
+    """Write the values as a table: one row per run, one column per category."""
     _clear(axes)
     for place, run in enumerate(runs):
         known = run.part.dropna(subset=[column]).drop_duplicates("category")
@@ -169,7 +168,7 @@ def _say_not_measured(axes: Axes, why: str) -> None:
 
 
 def _clear(axes: Axes) -> None:
-    """Leave of the axes only what a table has."""
+    """Reduce the axes to the elements of a table."""
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0)
@@ -177,7 +176,7 @@ def _clear(axes: Axes) -> None:
 
 
 def _say(column: str, row: Mapping[Hashable, Any]) -> str:
-    """Return a value, with the part of the category's time behind it, if that is not nearly all."""
+    """Return a value, with its coverage of the category's time if that is not nearly all."""
     value, counted = float(row[column]), float(row.get("counted_ratio", np.nan))
     words = f"{value:.2f}" if column == "instructions_per_cycle" else say_rate(value)
     return f"{words}\n(of {say_share(counted)})" if counted < NEARLY_ALL else words

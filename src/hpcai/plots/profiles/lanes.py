@@ -14,11 +14,11 @@ from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 
 LANES = ("computation", "negotiation", "waiting", "queue", "fusion buffer", "transfer")
-"""Lanes from top to bottom, in the order in which a gradient goes through them; others follow."""
+"""Lanes from top to bottom, in the order in which a gradient passes through them; others follow."""
 DRAWABLE = 500
-"""Parts of a step that can still be told apart in print: spans closer to each other are drawn as one block."""
+"""Number of distinguishable parts of a step in print; closer spans merge into one block."""
 PALEST = 0.35
-"""Opacity of a block that is hardly ever busy; a block that always is has 1."""
+"""Opacity of a block that is hardly ever busy; an always busy block has 1."""
 NO_SPANS = "no timeline of a profiled run contains a complete step"
 
 Blocks = list[tuple[float, float]]
@@ -34,14 +34,14 @@ Blocks = list[tuple[float, float]]
     before="communication",
 )
 def plot_lanes(lanes: pd.DataFrame, captures: pd.DataFrame) -> Figure:
-    """Draw one typical step of every profiled run as lanes against the time since its start [ms].
+    """Draw one typical step of every profiled run as lanes, over the time since its start [ms].
 
     Parameters
     ----------
     lanes
         Spans of one step: ``lane``, ``start_s`` (0 = start of the step), ``duration_s``.
     captures
-        Why what was not captured was not.
+        Reasons for missing captures.
     """
     with theme.house_style():
         known = lanes.dropna(subset=["start_s", "duration_s"]) if len(lanes) else lanes
@@ -82,7 +82,7 @@ def _draw_step(axes: Axes, spans: pd.DataFrame, order: list[str], palette: dict[
 
 
 def _draw_blocks(axes: Axes, place: int, blocks: Blocks, look: tuple[float, theme.Colour]) -> None:
-    """Draw what lies too close together as one block, the paler the less of it is busy."""
+    """Draw spans that are too close together as one block, paler the less of it is busy."""
     end, colour = look
     if not blocks:
         return
@@ -91,14 +91,14 @@ def _draw_blocks(axes: Axes, place: int, blocks: Blocks, look: tuple[float, them
     drawn = merge_spans(starts, starts + lengths, end / DRAWABLE)
     firsts = np.searchsorted(starts, [start for start, _ in drawn])
     busy = np.add.reduceat(lengths, firsts) / [length or 1.0 for _, length in drawn]
-    # A block that is narrower than a line would vanish.
+    # A block narrower than a line would vanish.
     shown = [(start, max(length, end / DRAWABLE / 2)) for start, length in drawn]
     faces = [to_rgba(colour, PALEST + (1 - PALEST) * min(1.0, share)) for share in busy]
     axes.broken_barh(shown, (place - 0.4, 0.8), facecolors=faces, linewidth=0)
 
 
 def merge_spans(starts: NDArray[np.float64], ends: NDArray[np.float64], gap: float) -> Blocks:
-    """Return spans as blocks (start, length): those that overlap or lie at most ``gap`` apart become one."""
+    """Merge spans into blocks (start, length): those that overlap or are at most ``gap`` apart."""
     if not len(starts):
         return []
     order = np.argsort(starts, kind="stable")

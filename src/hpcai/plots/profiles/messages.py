@@ -1,4 +1,4 @@
-"""Bandwidth against message size: messages of the runs, and the machine's own allreduce."""
+"""Bandwidth against message size: the runs' messages, and the machine's own allreduce."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ from hpcai.plots.profiles import communication
 from hpcai.plots.profiles import panels as profiles
 
 DISTINCT = 100
-"""Marks in a factor of ten that can be told apart: batches closer than that are drawn once."""
+"""Number of distinguishable marks per decade: closer batches are drawn once."""
 KEY = ["what", "engine", "scope", "ranks"]
-"""What sets measured allreduces apart."""
+"""Columns that identify an allreduce measurement."""
 LEGEND = 1.8
-"""Width that a legend with the fits needs beside two panels, in inches."""
+"""Width of a legend with the fits next to two panels [inch]."""
 NO_LINKS = "the allreduce was not measured: it needs two ranks"
 
 
@@ -37,22 +37,22 @@ NO_LINKS = "the allreduce was not measured: it needs two ranks"
 def plot_messages(
     messages: pd.DataFrame, links: pd.DataFrame, link_fits: pd.DataFrame, captures: pd.DataFrame
 ) -> Figure:
-    """Draw the bandwidth of every batch of the runs against its size, with what the machine's allreduce reaches.
+    """Draw the bandwidth of every batch of the runs against its size, together with the machine's allreduce.
 
     Parameters
     ----------
     messages
-        One row per merged batch: ``bytes`` and ``algorithm_bandwidth_bytes_per_s``.
+        One row per fused batch: ``bytes`` and ``algorithm_bandwidth_bytes_per_s``.
     links, link_fits
-        The measured allreduce by size, and the fitted line of latency and bandwidth; those of transfers are drawn.
+        The measured allreduce by size, and the fitted latency-bandwidth line; the rows of transfers are drawn.
     captures
-        Why what was not captured was not.
+        Reasons for missing captures.
     """
     with theme.house_style():
         known = _positive(messages, "bytes", "algorithm_bandwidth_bytes_per_s")
         if known.empty:
             return theme.empty_figure("Messages", profiles.say_why_not(captures, "timeline", communication.NO_MESSAGES))
-        # Batches are timed without what a whole call waits for.
+        # Batch times exclude the waiting that is part of a whole call.
         curves = _positive(_transfers(links), "bytes", "algorithm_bandwidth_bytes_per_s")
         link_fits = _transfers(link_fits)
         parts = theme.panels(known)
@@ -91,7 +91,7 @@ def plot_messages(
     before="link_fits",
 )
 def plot_links(links: pd.DataFrame, link_fits: pd.DataFrame) -> Figure:
-    """Draw the time and the bus bandwidth of the measured allreduce against the size of its message.
+    """Draw time and bus bandwidth of the measured allreduce against message size.
 
     Whole calls and the transfers within them each have a line.
 
@@ -100,7 +100,7 @@ def plot_links(links: pd.DataFrame, link_fits: pd.DataFrame) -> Figure:
     links
         ``what``, ``bytes``, ``time_s`` (median), ``time_min_s``, ``time_max_s``, ``bus_bandwidth_bytes_per_s``.
     link_fits
-        The fitted line: time = ``latency_s`` + bytes / ``bandwidth_bytes_per_s``; without one a ``reason``.
+        The fitted line: time = ``latency_s`` + bytes / ``bandwidth_bytes_per_s``; if missing, a ``reason``.
     """
     with theme.house_style():
         known = _positive(links, "bytes", "time_s")
@@ -140,7 +140,7 @@ def _say_why_not(fits: pd.DataFrame) -> str:
 
 
 def _positive(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Return the rows that a logarithmic axis can show."""
+    """Return the rows that can be drawn on a logarithmic axis."""
     if frame.empty:
         return frame
     values = frame[list(columns)].astype(float)
@@ -150,14 +150,14 @@ def _positive(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 
 def _thin(messages: pd.DataFrame) -> pd.DataFrame:
-    """Leave out marks that would lie on each other: a run has thousands of batches of few sizes."""
+    """Drop marks that would coincide: a run has thousands of batches of few sizes."""
     places = np.round(DISTINCT * np.log10(messages[["bytes", "algorithm_bandwidth_bytes_per_s"]]))
     distinct: pd.DataFrame = messages.loc[~places.assign(scale=messages["scale"]).duplicated()]
     return distinct
 
 
 LinkKey = tuple[str, str, str, int]
-"""What was timed, engine, scope and ranks."""
+"""Columns: what was timed, engine, scope and ranks."""
 LinkStyles = dict[LinkKey, tuple[theme.Colour, str]]
 LINK_WORDS = {TRANSFER: "allreduce, transfer", CALL: "allreduce, whole call"}
 
@@ -170,7 +170,7 @@ def _each_link(links: pd.DataFrame) -> list[tuple[LinkKey, pd.DataFrame]]:
 
 
 def _link_styles(links: pd.DataFrame, fits: pd.DataFrame) -> LinkStyles:
-    """Return the look of each measured allreduce: shades of grey and markers apart from those of the runs."""
+    """Return the look of each measured allreduce: greys and markers that differ from those of the runs."""
     frames = [frame[KEY] for frame in (links, fits) if len(frame)]
     if not frames:
         return {}

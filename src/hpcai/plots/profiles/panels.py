@@ -1,4 +1,4 @@
-"""Shared parts of the figures of profiled runs: their rows and labels, reasons for what is missing, axes with units."""
+"""Shared parts of profile figures: rows and labels, reasons for missing data, axes with units."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from hpcai.core.text import say_bytes, say_rate, say_time
 from hpcai.plots import theme
 
 MOST_REASONS = 3
-"""Reasons that an empty figure names; the table of captures has all."""
+"""Maximum number of reasons in an empty figure; the table of captures has all."""
 LONGEST_REASON = 220
-"""Characters after which a reason is cut: a figure is not a log file."""
+"""Length at which a reason is truncated [characters]: a figure is not a log file."""
 MOST_TICKS = 4
 WIDE = 9.2
-"""Width of two panels and a legend side by side without their row labels, in inches."""
+"""Width of two panels and a legend side by side without row labels [inch]."""
 FEWEST_ROWS = 3
-"""Rows that a figure with a legend beside it has room for at least."""
+"""Minimum number of rows in a figure with a legend next to it."""
 CHARACTER = 0.082
-"""Width of one character of a label, in inches."""
+"""Width of a label character [inch]."""
 BOX = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
-"""What stands behind a number on a coloured or hatched bar."""
+"""Background of a number on a coloured or hatched bar."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class ProfiledRun:
 
     @property
     def label(self) -> str:
-        """What stands beside the row, on lines of its own."""
+        """Row label, one item per line."""
         return f"{self.name}\n{self.scale}"
 
 
 def split_runs(frame: pd.DataFrame) -> list[ProfiledRun]:
-    """Split a view into its profiled runs: by benchmark and variant, the smallest scale first."""
+    """Split a view into its profiled runs: by benchmark and variant, smallest scale first."""
     keys = ["benchmark", "variant", "ranks", "nodes", "scale", "run_id"]
     runs = []
     for values, part in frame.groupby(keys, sort=True):
@@ -55,21 +55,21 @@ def split_runs(frame: pd.DataFrame) -> list[ProfiledRun]:
 
 
 def _shorten(name: str) -> str:
-    """Break a long name after its benchmark."""
+    """Break a long name after the benchmark."""
     return name if len(name) <= theme.TITLE else name.replace(", ", ",\n")
 
 
 def say_why_not(captures: pd.DataFrame, profile: str, otherwise: str) -> str:
-    """Return why there is nothing to draw: the reasons of the captures of this kind of profile.
+    """Return why there is nothing to draw: the reasons of this kind's captures.
 
     Parameters
     ----------
     captures
         The table of captures: ``profile`` and ``reason``.
     profile
-        What was to be captured: timeline, kernels, counters, io or power.
+        Kind of profile: timeline, kernels, counters, io or power.
     otherwise
-        What to say if no capture gives a reason.
+        Text to use if no capture gives a reason.
     """
     if captures.empty or not {"profile", "reason"} <= set(captures.columns):
         return otherwise
@@ -77,7 +77,7 @@ def say_why_not(captures: pd.DataFrame, profile: str, otherwise: str) -> str:
 
 
 def say_reasons(frame: pd.DataFrame, otherwise: str) -> str:
-    """Return the reasons that the rows of a view give themselves."""
+    """Return the reasons given in the rows of a view."""
     return _join_reasons(frame["reasons"]) or otherwise if "reasons" in frame else otherwise
 
 
@@ -90,26 +90,26 @@ def _join_reasons(reasons: pd.Series) -> str:
 
 
 def cut_text(text: str, longest: int = LONGEST_REASON) -> str:
-    """Return a text without what would make the figure a log file, and without what would be read as a formula."""
+    """Shorten a text for a figure, and remove characters that matplotlib would read as a formula."""
     return theme.plain_text(text if len(text) <= longest else text[: longest - 1].rstrip() + "…")
 
 
 def label_rows(axes: Axes, runs: list[ProfiledRun], *, named: bool = True) -> None:
-    """Give each run a row, the first on top."""
+    """Label one row per run, the first on top."""
     axes.set_yticks(range(len(runs)), [run.label for run in runs] if named else [])
-    # One or two rows do not fill a figure that is as high as its legend: bars would become blocks.
+    # With only one or two rows in a figure as high as its legend, bars would become blocks.
     spare = max(0.0, FEWEST_ROWS - len(runs)) / 2
     axes.set_ylim(len(runs) - 0.5 + spare, -0.5 - spare)
     axes.grid(visible=False, axis="y")
 
 
 def label_width(runs: list[ProfiledRun]) -> float:
-    """Return the width in inches that the labels of the rows need."""
+    """Return the width that the row labels need [inch]."""
     return CHARACTER * max(len(line) for run in runs for line in run.label.split("\n"))
 
 
 def row_height(runs: list[ProfiledRun]) -> float:
-    """Return the height in inches that a row needs for its label."""
+    """Return the height that a row needs for its label [inch]."""
     return 0.2 + 0.16 * max(run.label.count("\n") + 1 for run in runs)
 
 
@@ -127,7 +127,7 @@ def byte_axis(axes: Axes, low: float, high: float) -> None:
 
 
 def log_axis(axes: Axes, which: str, low: float, high: float, say: Callable[[float], str]) -> None:
-    """Make one axis logarithmic from ``low`` to ``high`` with ticks in words; at least two ticks are in it."""
+    """Make one axis logarithmic from ``low`` to ``high``, with ticks as text; at least two ticks are within it."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     first, last = np.log10(low) - 0.15, np.log10(high) + 0.15
     if last - first < 1.2:

@@ -1,4 +1,4 @@
-"""How fast the training reads its samples, and how much of an epoch that takes."""
+"""Sample read rates during training, and the share of an epoch that reading takes."""
 
 from dataclasses import replace
 from typing import Any
@@ -49,9 +49,9 @@ def plot_io(io: pd.DataFrame, ceilings: pd.DataFrame, captures: pd.DataFrame) ->
     io
         The three ``bandwidth_*_bytes_per_s``, ``io_epoch_s``, ``epoch_s``, ``workers`` and ``page_cache``.
     ceilings
-        What the storage reaches: the fastest of the rows of kind ``storage_read`` of each ``place``.
+        Storage ceilings: the fastest row of kind ``storage_read`` for each ``place``.
     captures
-        Why what was not captured was not.
+        Reasons for missing captures.
     """
     with theme.house_style():
         values = [*BANDWIDTHS, *TIMES]
@@ -79,12 +79,12 @@ def plot_io(io: pd.DataFrame, ceilings: pd.DataFrame, captures: pd.DataFrame) ->
 
 
 def _say_why_not(io: pd.DataFrame, captures: pd.DataFrame) -> str:
-    """Return why nothing was read: a log that holds no reads says more than that there is no log."""
+    """Return why nothing was read: a log without reads is more informative than a missing log."""
     return profiles.say_reasons(io, profiles.say_why_not(captures, "io", NO_READS))
 
 
 def _split_rows(io: pd.DataFrame) -> list[profiles.ProfiledRun]:
-    """Split the view into rows of the figure: one for each folder of data that a run reads."""
+    """Split the view into rows of the figure: one per data folder of a run."""
     rows = []
     for run in profiles.split_runs(io):
         for number, role in enumerate(run.part.get("data", pd.Series("", index=run.part.index))):
@@ -100,7 +100,7 @@ def _label(run: profiles.ProfiledRun) -> str:
 
 
 def _read_roofs(ceilings: pd.DataFrame) -> list[tuple[str, float]]:
-    """Return place and rate of the fastest measured read of each storage, the fastest first."""
+    """Return place and rate of each storage's fastest measured read, fastest first."""
     if ceilings.empty:
         return []
     reads = ceilings[ceilings["kind"] == "storage_read"].dropna(subset=["value"])
@@ -144,7 +144,7 @@ def _finite(frame: pd.DataFrame, columns: list[str]) -> list[float]:
 
 
 def _scale(axes: Axes, values: list[float], kind: str) -> None:
-    """Logarithmic, because definitions and benchmarks differ by factors, not by amounts."""
+    """Use a logarithmic axis: definitions and benchmarks differ by factors."""
     if not values:
         theme.say_empty(axes, "no value is known")
         return
@@ -170,7 +170,7 @@ def _legend(io: pd.DataFrame, roofs: list[tuple[str, float]]) -> dict[str, Artis
 
 
 def _short(setting: str) -> str:
-    """Break a long setting into lines, so that the legend stays a legend."""
+    """Break a long setting into lines to keep the legend narrow."""
     words, lines = profiles.cut_text(setting).split(), [""]
     for word in words:
         if len(lines[-1]) + len(word) > 24:

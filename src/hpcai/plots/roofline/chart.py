@@ -1,4 +1,4 @@
-"""The rooflines: results under the roofs of computation, links and memory, to be explored with the mouse."""
+"""Interactive rooflines: results under the roofs of computation, links and memory."""
 
 import warnings
 
@@ -45,7 +45,7 @@ ARROWS = (
     interactive=True,
 )
 def draw_roofline(points: pd.DataFrame, ceilings: pd.DataFrame, moves: pd.DataFrame) -> alt.VConcatChart:
-    """Draw the communication rooflines: within the nodes, and over the network if there is one.
+    """Draw the communication rooflines: within nodes, and over the network if there is one.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def draw_roofline(points: pd.DataFrame, ceilings: pd.DataFrame, moves: pd.DataFr
     Returns
     -------
     altair.VConcatChart
-        A panel for each scope that has points or roofs; without any, a sentence that says why. Rates are those of one
-        participant, so that results on different numbers of ranks stand under the same roofs.
+        One panel per scope with points or roofs; without any, a sentence with the reason. Rates are per participant, so
+        that results on different numbers of ranks share the same roofs.
     """
     return _draw(points, ceilings, moves, (INTRA_NODE, NETWORK))
 
@@ -72,7 +72,7 @@ def draw_roofline(points: pd.DataFrame, ceilings: pd.DataFrame, moves: pd.DataFr
     interactive=True,
 )
 def draw_memory_roofline(points: pd.DataFrame, ceilings: pd.DataFrame) -> alt.VConcatChart:
-    """Draw the classical roofline over the traffic to memory; tables as of :func:`draw_roofline`."""
+    """Draw the classical roofline over memory traffic; tables as in :func:`draw_roofline`."""
     return _draw(points, ceilings, None, (MEMORY,))
 
 
@@ -86,7 +86,7 @@ def _draw(
     moved = None if moves is None or moves.empty else moves_of_one(moves)
     panels = [_panel(points[points["scope"] == scope], ceilings, moved, scope, keys) for scope in drawn]
     with warnings.catch_warnings():
-        # One choice for all panels is what is wanted.
+        # Sharing one selection among all panels is intended.
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
         chart: alt.VConcatChart = alt.vconcat(*panels, spacing=24).resolve_scale(x="independent", y="independent")
     return chart

@@ -26,7 +26,7 @@ DECADE = 10.0
     before="gpu_steps",
 )
 def plot_device_roofline(steps: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
-    """Draw the roofs of products and of memory, and a mark for each benchmark and precision.
+    """Draw the roofs of matrix products and of memory, and one mark per benchmark and precision.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The layers of a roofline: axes, roofs, arrows, results, and what the reader may choose."""
+"""Layers of a roofline: axes, roofs, arrows, results, and the reader's selections."""
 
 import math
 
@@ -11,7 +11,7 @@ from hpcai.plots.interactive import MUTED, PALETTE
 from hpcai.plots.roofline.words import spread_labels
 
 WIDTH, HEIGHT, LABELS = 510, 340, 240
-"""Pixels of a panel, and of the names of its roofs beside it."""
+"""Width of a panel, and of the roof names next to it [pixel]."""
 INTENSITY = {
     INTRA_NODE: "communication operation intensity [FLOP per byte that one rank sends]",
     NETWORK: "communication operation intensity [FLOP per byte that one node sends]",
@@ -23,14 +23,14 @@ FADED = 0.06
 STROKE, FILL = (channel("colour:N", scale=None, legend=None) for channel in (alt.Stroke, alt.Fill))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 MOST_SIZES = 6
-"""Sizes that a legend shows; the others are between them."""
+"""Sizes shown in a legend; the others lie between them."""
 LEAST_ARROW = 3
-"""Pixels: what moves less is not an arrow."""
+"""Shortest move drawn as an arrow [pixel]."""
 _LINE = {ROOF: [1, 0], CEILING: [5, 3], "measured": [1, 0], "declared": [1, 0], "modelled": [4, 3]}
 
 
 class Axes:
-    """Both axes of a panel, for any columns; pixels of a factor e along each."""
+    """Both axes of a panel, for any columns, with the pixels per factor e along each."""
 
     def __init__(self, domain: Domain, scope: str) -> None:
         self.domain, self.scope = domain, scope
@@ -38,13 +38,13 @@ class Axes:
         self.up = HEIGHT / math.log(domain.rates[1] / domain.rates[0])
 
     def x(self, name: str = "intensity") -> alt.X:
-        """Return the axis of intensities for a column."""
+        """Return the intensity axis for a column."""
         ends = self.domain.intensities
         scale = alt.Scale(type="log", domain=list(ends), nice=False)
         return alt.X(f"{name}:Q", scale=scale, title=INTENSITY[self.scope], axis=_axis(ends))
 
     def y(self, name: str = "rate") -> alt.Y:
-        """Return the axis of rates for a column."""
+        """Return the rate axis for a column."""
         ends = self.domain.rates
         scale = alt.Scale(type="log", domain=list(ends), nice=False)
         title = f"rate of one {'node' if self.scope == NETWORK else 'rank'}"
@@ -52,25 +52,26 @@ class Axes:
 
 
 class Keys:
-    """What all panels share: the meaning of colours, shapes and sizes, and what the reader chooses."""
+    """Shared by all panels: meaning of colours, shapes and sizes, and the reader's selections."""
 
     def __init__(self, points: pd.DataFrame, placed: pd.DataFrame) -> None:
-        # A benchmark has one colour in all rooflines of a study, also where others have no place.
+        # A benchmark has one colour in all rooflines of a study, even in those without other benchmarks.
         self._names = {name: sorted(set(points[name].astype(str))) for name in ("benchmark", "variant")}
         self._shown = {name: sorted(set(placed[name].astype(str))) for name in ("benchmark", "variant")}
         self._colours = {name: PALETTE[number % len(PALETTE)] for number, name in enumerate(self._names["benchmark"])}
         self.ranks = sorted({int(count) for count in placed["ranks"]})
 
     def params(self, *, arrows: bool) -> list[alt.Parameter]:
-        """Return the choices in the legends, which the results of all panels answer, and the one below the chart."""
+        """Return the legend selections, which all panels follow, and the checkbox below the chart."""
         chosen = [alt.selection_point(name=name, fields=[field], bind="legend") for name, field in CHOICES.items()]
         box = alt.binding_checkbox(name="arrows of every scale ")
         return [*chosen, alt.param(name=EVERY_ARROW, value=False, bind=box)] if arrows else chosen
 
     def paint(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return a table with the ``colour`` of its benchmark in each row.
+        """Add the benchmark's ``colour`` to each row.
 
-        Vega-Lite makes a legend answer to the mouse only if a single layer has it; the others take their colours so.
+        In Vega-Lite a legend is interactive only if a single layer owns it; the other layers take their colours from
+        here.
         """
         return frame.assign(colour=[self._colours[str(name)] for name in frame["benchmark"]])
 
@@ -101,14 +102,14 @@ class Keys:
 
 
 def draw_roofs(cut: pd.DataFrame, axes: Axes) -> list[alt.Chart]:
-    """Return roofs and ceilings, the names of the links along theirs, and the ridges."""
+    """Return roofs and ceilings, the link names along their roofs, and the ridge points."""
     tips = _tips("name", "one", "method", "of", "source")
     lines = alt.Chart(cut).mark_line(color=MUTED, strokeWidth=1.6, clip=True)
     layers = [lines.encode(x=axes.x(), y=axes.y(), detail="line:N", strokeDash=_dash("status"), tooltip=tips)]
     steep = cut[~cut["dense"]].drop_duplicates("line")
     angle = -math.degrees(math.atan2(axes.up, axes.across)) % 360
     for place, (_, part) in enumerate(steep.groupby("line", sort=False)):
-        # The fastest link lies to the left of the others: its name goes above its line, theirs below.
+        # The fastest link is left of the others: its name goes above its line, theirs below.
         beside = -8 if place == 0 else 12 * place
         mark = alt.Chart(part).mark_text(align="left", angle=angle, dx=14, dy=beside, fontSize=10.5, color=MUTED)
         layers.append(mark.encode(x=axes.x(), y=axes.y(), text="text:N"))
@@ -121,7 +122,7 @@ def draw_roofs(cut: pd.DataFrame, axes: Axes) -> list[alt.Chart]:
 
 
 def draw_arrows(moves: pd.DataFrame, axes: Axes, keys: Keys) -> list[alt.Chart]:
-    """Return the moves as stems and heads: the main ones, or all of them if the reader says so."""
+    """Return the moves as stems and heads: the main ones, or all if the reader selects them."""
     right = (moves["intensity_to"] / moves["intensity"]).map(math.log) * axes.across
     rise = (moves["rate_to"] / moves["rate"]).map(math.log) * axes.up
     turned = moves.assign(angle=[math.degrees(math.atan2(*pair)) for pair in zip(right, rise, strict=True)])
@@ -151,7 +152,7 @@ def draw_arrows(moves: pd.DataFrame, axes: Axes, keys: Keys) -> list[alt.Chart]:
 
 
 def draw_results(placed: pd.DataFrame, axes: Axes, keys: Keys, *, arrows: bool) -> list[alt.Chart]:
-    """Return the results, a thin line through those of a variant, and a dash at the own roof of each."""
+    """Return the results, a thin line through those of a variant, and a dash at each result's own roof."""
     tips = _tips(
         "result", "method", "scale", "precision", "intensity_text", "work", "traffic", "rate_text", "one", "roof_text",
         "share", "computation", "link", "ridge", "bound", "note", "source",
@@ -181,7 +182,7 @@ def draw_results(placed: pd.DataFrame, axes: Axes, keys: Keys, *, arrows: bool) 
 
 
 def names(cut: pd.DataFrame, axes: Axes) -> alt.LayerChart:
-    """Return the names of the computation ceilings beside the panel, moved apart, each with a line to its own."""
+    """Return the names of the computation ceilings next to the panel, spread apart, each with a line to its ceiling."""
     named = spread_labels(cut[cut["dense"]].drop_duplicates("line", keep="last"), axes.domain.rates, HEIGHT)
     x = alt.X("side:Q", scale=alt.Scale(domain=[0, 1], nice=False), axis=None)
     y = alt.Y("place:Q", scale=alt.Scale(domain=[0, HEIGHT], nice=False), axis=None)
@@ -195,7 +196,7 @@ def names(cut: pd.DataFrame, axes: Axes) -> alt.LayerChart:
 
 
 def _axis(ends: tuple[float, float], unit: str = "") -> alt.Axis:
-    """Return an axis with a label at each power of ten, or at 1, 2 and 5 where there are few of them."""
+    """Return an axis labelled at powers of ten, or at 1, 2 and 5 if there are few of them."""
     first, last = (math.log10(end) for end in ends)
     steps = (1,) if last - first > 2 else (1, 2, 5)
     powers = range(math.floor(first), math.ceil(last) + 1)

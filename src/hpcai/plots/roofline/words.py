@@ -1,4 +1,4 @@
-"""Text of the rooflines: what stands beside lines and points and in the boxes that open over them."""
+"""Text of the rooflines: labels of lines and points, and tooltips."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from hpcai.metrics.cells import text_of
 from hpcai.metrics.roofline.columns import DRAWN, MEMORY, NETWORK
 
 LABEL_PIXELS = 14
-"""Least distance of two names."""
+"""Minimum distance between two names [pixel]."""
 MOST_REASONS = 3
 NOTHING = "no measured or declared result can be placed here"
 
 
 def describe_lines(cut: pd.DataFrame, scope: str) -> pd.DataFrame:
-    """Return lines with ``scope``, ``dense`` (a rate of computation), ``dash`` and their text."""
+    """Return lines with ``scope``, ``dense`` (a computation rate), ``dash`` and their text."""
     several = len(set(cut["machine"])) > 1
     ones = [say_rate(value, unit) for value, unit in zip(cut["value"], cut["unit"], strict=True)]
     names = [
@@ -35,7 +35,7 @@ def describe_lines(cut: pd.DataFrame, scope: str) -> pd.DataFrame:
 
 
 def describe_points(placed: pd.DataFrame) -> pd.DataFrame:
-    """Return points with the axes' ``intensity``, ``rate`` and ``roof``, and the text of all their numbers."""
+    """Return points with the axes' ``intensity``, ``rate`` and ``roof``, and all their numbers as text."""
     return pd.DataFrame([_describe_point(row) for row in placed.to_dict("records")])
 
 
@@ -96,13 +96,13 @@ def describe_moves(moves: pd.DataFrame) -> pd.DataFrame:
 
 
 def say_nothing(points: pd.DataFrame) -> list[str]:
-    """Return why nothing is drawn: the reasons of the table, the most frequent ones first."""
+    """Return why nothing is drawn: the table's reasons, most frequent first."""
     reasons = points.loc[points["status"] != DRAWN, "reason"].dropna().value_counts(sort=True)
     return [str(reason) for reason in reasons.index[:MOST_REASONS]] or [NOTHING]
 
 
 def spread_labels(ends: pd.DataFrame, rates: tuple[float, float], height: float) -> pd.DataFrame:
-    """Return two rows for each name, the end of its line (``side`` 0) and where it stands (1), in pixels from below."""
+    """Return two rows per name, the end of its line (``side`` 0) and its position (1), in pixels from below."""
     log_low, log_high = (math.log10(end) for end in rates)
     ordered = ends.assign(at=[height * (math.log10(rate) - log_low) / (log_high - log_low) for rate in ends["rate"]])
     ordered = ordered.sort_values("at", kind="stable")
@@ -111,7 +111,7 @@ def spread_labels(ends: pd.DataFrame, rates: tuple[float, float], height: float)
 
 
 def _spread(places: Sequence[float], height: float) -> list[float]:
-    """Move ascending places apart to LABEL_PIXELS, as little as needed, within the height."""
+    """Spread ascending positions to LABEL_PIXELS apart, as little as needed, within the height."""
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + LABEL_PIXELS) if moved else place)

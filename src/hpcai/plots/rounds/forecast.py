@@ -1,4 +1,4 @@
-"""Forecasts of rounds: intervals of the time to solution, and the published times where there are any."""
+"""Forecasts for rounds: intervals of the time to solution, with published times where available."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -9,7 +9,7 @@ from hpcai.plots import theme
 from hpcai.plots.rounds import marks
 
 WIDTH, ROW, FRAME = 11.0, 0.22, 1.3
-"""Of the figure, of one line, and what the axis and title need [inches]."""
+"""Width of the figure, height of one line, and height of axis and title [inch]."""
 NOTHING = "nothing could be predicted"
 
 
@@ -21,7 +21,7 @@ def plot_forecasts(intervals: pd.DataFrame, title: str) -> Figure:
     intervals
         Columns ``label``, ``low_s``, ``middle_s``, ``high_s``, and ``run_s``: the published time, or NaN.
     title
-        What was asked.
+        Description of the forecast.
     """
     with theme.house_style():
         if intervals.empty:

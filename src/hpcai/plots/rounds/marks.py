@@ -1,4 +1,4 @@
-"""How the figures of MLPerf HPC rounds tell results apart: colour by origin, shape by machine, filling by division."""
+"""Marks of MLPerf HPC results in figures: colour by origin, shape by machine, fill by division."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,24 +18,24 @@ from hpcai.plots import theme
 Row = Mapping[Any, Any]
 SHAPES = {"accelerator": "o", "processor": "s"}
 PANEL_KEYS = ["benchmark", "edition", "quality_target"]
-"""Results that differ in one of these are no points of one panel."""
+"""Columns by which results are split into panels."""
 MOST_TAGS = 20
-"""Results of one panel that get numbers beside their points; more would cover each other."""
+"""Maximum number of numbered results per panel; more numbers would overlap."""
 MOST_COLOURS = 10
-"""Colours that can be told apart; further origins share the last."""
+"""Distinguishable colours; further origins share the last one."""
 LONGEST = 46
-"""Characters of a result's name in a figure; the table has all of it."""
+"""Maximum length of a result's name in a figure [characters]; the table has the full name."""
 TAG_OFFSETS = ((5, 4), (-5, 4), (5, -10), (-5, -10), (0, 7), (0, -13), (11, -3), (-11, -3), (14, 8), (-14, 8))
-"""Places of a number about its point [typographic points], the first free one is taken."""
+"""Candidate positions of a number around its point [typographic points]; the first free one is used."""
 TAG_SIZE = (9.0, 7.5)
-"""Room of one number [typographic points]."""
+"""Size of a number [typographic points]."""
 NO_ROUND = "no published round was given (study key rounds), and no own run of MLPerf HPC was recorded"
 NONE_KEPT = "no strong-scaling result has counted runs with logged times: see the table mlperf_results"
 TOO_MANY = Message("marks.too_many", "{results} results: too many for numbers,\nthe table mlperf_results names them")
 
 
 def empty_figure(title: str, sentence: str) -> Figure:
-    """Return a figure that says why it shows nothing; other than that of ``theme`` it does not speak of measuring."""
+    """Return a figure stating why it is empty; unlike the one of ``theme``, it does not mention measuring."""
     figure, grid = theme.new_figure(1, 1, height=1.7)
     axes = grid[0][0]
     axes.set_axis_off()
@@ -45,19 +45,19 @@ def empty_figure(title: str, sentence: str) -> Figure:
 
 
 def why_none(results: pd.DataFrame) -> str:
-    """Return why a figure of results of strong scaling shows none: there are none, or no run of theirs counts."""
+    """Return why a figure of strong-scaling results is empty: there are none, or none of their runs count."""
     return NO_ROUND if results.empty else NONE_KEPT
 
 
 def strong_results(results: pd.DataFrame) -> pd.DataFrame:
-    """Return results of strong scaling, each once, with the number beside their points, from 1 in each panel."""
+    """Return strong-scaling results, each once, numbered from 1 in each panel."""
     kept = first_published(results[results["scaling"].eq("strong")])
     ordered = kept.sort_values([*PANEL_KEYS, "origin", "units", "submission"], kind="stable")
     return ordered.assign(tag=ordered.groupby(PANEL_KEYS, dropna=False).cumcount() + 1).reset_index(drop=True)
 
 
 def first_published(results: pd.DataFrame) -> pd.DataFrame:
-    """Return results without those that a later round published again: they are one result, not two."""
+    """Return results without those that a later round republished: these are one result, not two."""
     return results[results["same_runs_as"].fillna("").eq("")]
 
 
@@ -69,18 +69,18 @@ def colour_origins(frame: pd.DataFrame) -> dict[str, theme.Colour]:
 
 
 def name_result(row: Row) -> str:
-    """Return what a figure calls a result, the middle of a long name left out."""
+    """Return a result's name for a figure, with the middle of a long name omitted."""
     return shorten(str(row["label"]))
 
 
 def shorten(label: str) -> str:
-    """Return a name as a figure can show it, the middle of a long one left out."""
+    """Shorten a long name for a figure by omitting its middle."""
     half = (LONGEST - 1) // 2
     return theme.plain_text(label if len(label) <= LONGEST else f"{label[:half]}…{label[-half:]}")
 
 
 def point_style(row: Row, palette: Mapping[str, theme.Colour]) -> dict[str, Any]:
-    """Return how the point of a result is drawn."""
+    """Return the style of a result's point."""
     colour = palette[row["origin"]]
     return {
         "color": colour,
@@ -92,7 +92,7 @@ def point_style(row: Row, palette: Mapping[str, theme.Colour]) -> dict[str, Any]
 
 
 def key_entries(results: pd.DataFrame, palette: Mapping[str, theme.Colour]) -> dict[str, Artist]:
-    """Return the legend: origins, and what shapes and fillings mean as far as they occur."""
+    """Return the legend: origins, and the shapes and fills that occur."""
     entries: dict[str, Artist] = {
         theme.plain_text(name): theme.key_line(colour, "o", "") for name, colour in palette.items()
     }
@@ -108,7 +108,7 @@ def key_entries(results: pd.DataFrame, palette: Mapping[str, theme.Colour]) -> d
 
 
 def log_limits(values: Iterable[float], margin: float = 0.08) -> tuple[float, float]:
-    """Return limits of a logarithmic axis about all positive finite values, at least a factor of two apart."""
+    """Return logarithmic axis limits around all positive finite values, at least a factor of two apart."""
     logs = np.log10([value for value in values if np.isfinite(value) and value > 0])
     if not len(logs):
         return 0.1, 10.0
@@ -120,16 +120,16 @@ def log_limits(values: Iterable[float], margin: float = 0.08) -> tuple[float, fl
 def draw_tags(
     axes: Axes, points: Sequence[tuple[float, float]], tags: Sequence[object], size: tuple[float, float]
 ) -> None:
-    """Write a number beside each point, where neither a point nor another number stands.
+    """Write a number next to each point, clear of points and other numbers.
 
     Parameters
     ----------
     axes
-        Logarithmic in both directions, with its final limits.
+        Axes with two logarithmic scales and final limits.
     points, tags
-        Data coordinates, and what to write.
+        Data coordinates, and the texts to write.
     size
-        Width and height of the panel [inches], roughly.
+        Approximate width and height of the panel [inch].
     """
     lows = np.log10([axes.get_xlim()[0], axes.get_ylim()[0]])
     highs = np.log10([axes.get_xlim()[1], axes.get_ylim()[1]])
@@ -154,7 +154,7 @@ def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def write_key(axes: Axes, part: pd.DataFrame) -> None:
-    """Write which result each number stands for, with its ``remark`` if there is one, or that there are too many."""
+    """List the result of each number, with its ``remark`` if any, or state that there are too many."""
     axes.set_axis_off()
     rows = part.to_dict("records")
     if len(rows) > MOST_TAGS:
@@ -165,9 +165,9 @@ def write_key(axes: Axes, part: pd.DataFrame) -> None:
 
 
 def parts_of(results: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Split results by benchmark, edition and target: no two of them have a common number of epochs.
+    """Split results by benchmark, edition and target, which have no common number of epochs.
 
-    The title has the target where an edition was trained to several.
+    The title includes the target if an edition was trained to several.
     """
     targets = results.groupby(["benchmark", "edition"], dropna=False)["quality_target"].transform("nunique")
     parts = []
@@ -181,7 +181,7 @@ def parts_of(results: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 def spread_lines(
     limits: tuple[tuple[float, float], tuple[float, float]], slope: int
 ) -> list[list[tuple[float, float]]]:
-    """Return lines of one slope in a doubly logarithmic panel, a factor of ten apart or less in a small one."""
+    """Return lines of one slope for a log-log panel, at most a factor of ten apart, closer in a small panel."""
     (left, right), (bottom, top) = limits
     ends = [np.log10(y) - slope * np.log10(x) for x, y in itertools.product((left, right), (bottom, top))]
     low, high = min(ends), max(ends)
@@ -194,7 +194,7 @@ def spread_lines(
 
 
 def label_axis(axis: Axis, limits: tuple[float, float]) -> None:
-    """Label a logarithmic axis with plain numbers: decades, and between them what a short axis has room for."""
+    """Label a logarithmic axis with plain numbers: decades, and intermediate values if a short axis has room."""
     decades = float(np.log10(limits[1] / limits[0]))
     steps = (1.0,) if decades > 2.5 else (1.0, 2.0, 5.0) if decades > 0.7 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
     axis.set_major_locator(LogLocator(base=10, subs=steps))

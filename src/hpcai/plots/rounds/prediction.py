@@ -1,4 +1,4 @@
-"""Joined curves of MLPerf HPC rounds: epochs, epoch time, predicted time to solution, and how far that is off."""
+"""Fitted curves of MLPerf HPC rounds: epochs, epoch time, predicted time to solution, and its errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ from hpcai.plots.rounds import marks as mlperf_marks
 Palette = Mapping[str, theme.Colour]
 NO_CURVES = "no benchmark has two strong-scaling results with a time, so there is nothing to fit"
 BLOCK, ROW, FRAME = 6.0, 0.15, 0.95
-"""Height of two rows of panels, of one line of the errors, and what its axis and title need [inches]."""
+"""Heights of two rows of panels, of one line of the errors, and of its axis and title [inch]."""
 WIDTH = 11.6
 BAND = 0.13
 POINT = 5
 REFERENCE = "reference"
-"""Kind of the rows of ``mlperf_curves`` that are points of the reference implementation."""
+"""Kind of the ``mlperf_curves`` rows with points of the reference implementation."""
 MOST_DECADES = 1.6
-"""Over more decades only powers of ten are labelled: others would touch."""
+"""Over more decades only powers of ten are labelled, because other labels would touch."""
 ERROR_LIMITS = (0.05, 20.0)
-"""Farther than this a mark of the errors stands at the edge; the table has the number."""
+"""Largest error factor drawn to scale; larger ones are at the edge, and the table has the number."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What is drawn of one edition of a benchmark."""
+    """Data drawn for one edition of a benchmark."""
 
     title: str
     curves: pd.DataFrame
@@ -52,7 +52,7 @@ class Part:
 def plot_mlperf_prediction(
     curves: pd.DataFrame, predictions: pd.DataFrame, leave_one_out: pd.DataFrame, prediction_errors: pd.DataFrame
 ) -> Figure:
-    """Draw for each edition of a benchmark its curves with the published points, predictions, and their errors.
+    """Draw for each benchmark edition its curves with the published points, predictions, and their errors.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _draw_part(block: SubFigure, part: Part, palette: Palette, summary: str) -> 
     _draw_epoch_time(grid[0][1], part, palette)
     _draw_predictions(grid[1][0], part, palette)
     _draw_errors(grid[1][1], part, palette, summary)
-    for axes, words in zip(grid.ravel(), ("epochs", "epoch time", "time to solution", "left out"), strict=True):
+    for axes, words in zip(grid.ravel(), ("epochs", "epoch time", "time to solution", "held out"), strict=True):
         axes.set_title(f"{theme.plain_text(part.title)}:\n{words}", loc="left")
 
 
@@ -175,7 +175,7 @@ def _draw_points(axes: Axes, part: Part, palette: Palette, x: str, y: str) -> No
 def _finish(axes: Axes, x_words: str, y_words: str) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
-    # Bands of families with one result span decades: the axis holds the lines and points, bands run out of it.
+    # Bands of families with one result span decades: the axis covers lines and points, and bands are clipped.
     lines = [line for line in axes.lines if len(np.atleast_1d(line.get_xdata()))]
     for axis, limits in (
         (axes.xaxis, mlperf_marks.log_limits(np.concatenate([np.asarray(line.get_xdata(), float) for line in lines]))),
@@ -190,7 +190,7 @@ def _finish(axes: Axes, x_words: str, y_words: str) -> None:
 
 
 def _say_errors(summary: pd.DataFrame) -> str:
-    """Return the error of an edition's predictions in words."""
+    """Return the error of an edition's predictions as text."""
     rows = summary.to_dict("records")
     if not rows or not rows[0]["predicted"]:
         return "no result can be predicted from the others"
@@ -202,7 +202,7 @@ def _say_errors(summary: pd.DataFrame) -> str:
 
 
 def _legend(parts: list[Part], palette: Palette) -> dict[str, Artist]:
-    """Return colours of the families and what marks mean, as far as they occur."""
+    """Return the colours of the families and the marks that occur."""
     entries: dict[str, Artist] = {
         theme.plain_text(name): theme.key_line(colour, "o") for name, colour in palette.items()
     }
@@ -220,5 +220,5 @@ def _legend(parts: list[Part], palette: Palette) -> dict[str, Artist]:
     entries[f"{level} interval for\nanother submission"] = Patch(color=plain, alpha=0.3)
     entries["dotted: outside\nthese results"] = theme.key_line(plain, "", ":")
     entries[f"predicted for a machine,\n{level} interval"] = theme.key_line(plain, "_")
-    entries["left out: nearest\nother result"] = theme.key_line(theme.TARGET_COLOUR, "x", "")
+    entries["held out: nearest\nother result"] = theme.key_line(theme.TARGET_COLOUR, "x", "")
     return entries

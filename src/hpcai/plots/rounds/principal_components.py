@@ -1,4 +1,4 @@
-"""Why runs of one MLPerf HPC result differ: epochs and epoch throughput of each run, with their principal axes."""
+"""Run-to-run variation of MLPerf HPC results: epochs and epoch throughput per run, with principal axes."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from hpcai.plots.rounds import marks as mlperf_marks
 
 KEYS = ["origin", "submission", "benchmark"]
 PANEL = (6.3, 3.0)
-"""Room of one panel's frame in inches, roughly."""
+"""Approximate size of a panel's frame [inch]."""
 PER_MINUTE = 60
 ANGLES = np.linspace(0, 2 * np.pi, 73)
 
@@ -30,7 +30,7 @@ ANGLES = np.linspace(0, 2 * np.pi, 73)
     before="mlperf_principal",
 )
 def plot_mlperf_principal(runs: pd.DataFrame, principal: pd.DataFrame, results: pd.DataFrame) -> Figure:
-    """Draw the kept runs of every result of strong scaling with the ellipse of one standard deviation.
+    """Draw the counted runs of every strong-scaling result with the ellipse of one standard deviation.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How MLPerf HPC results scale: epochs, throughputs and compute time over the compute units, on shared axes."""
+"""Scaling of MLPerf HPC results: epochs, throughputs and compute time over compute units, on shared axes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from hpcai.plots.rounds import marks as mlperf_marks
 
 @dataclass(frozen=True)
 class Quantity:
-    """One row of panels: its column, spread, factor to the unit of the axis, and the slope of equal efficiency."""
+    """One row of panels: column, spread, factor to the axis unit, and the slope of equal efficiency."""
 
     column: str
     words: str
@@ -32,9 +32,9 @@ QUANTITIES = (
     Quantity("compute_s", "compute time [min]", "compute_std_s", 1 / 60, -1),
 )
 PANEL = (2.9, 1.85)
-"""Room of one panel's frame in inches, roughly."""
+"""Approximate size of a panel's frame [inch]."""
 MOST_COLUMNS = 4
-"""Editions beside each other; further ones stand below."""
+"""Editions side by side; further ones go below."""
 Parts = Sequence[tuple[str, pd.DataFrame]]
 
 
@@ -48,7 +48,7 @@ Parts = Sequence[tuple[str, pd.DataFrame]]
     before="scales",
 )
 def plot_mlperf_scaling(results: pd.DataFrame) -> Figure:
-    """Draw epochs, throughputs and compute time of every result of strong scaling against its compute units.
+    """Draw epochs, throughputs and compute time of every strong-scaling result against its compute units.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ def plot_mlperf_scaling(results: pd.DataFrame) -> Figure:
 
 
 def _heights(parts: Parts) -> list[float]:
-    """Return the heights of a block's rows: the panels, and below each column of them the room of its key."""
+    """Return the row heights of a block: the panels, and below each column of them the height of its key."""
     shown = [len(part) if len(part) <= mlperf_marks.MOST_TAGS else 2 for _, part in parts]
     return [*([PANEL[1] + 0.3] * len(QUANTITIES)), 0.2 + 0.135 * max(shown)]
 
 
 def _draw_block(block: SubFigure, parts: Parts, columns: int, palette: Mapping[str, theme.Colour]) -> None:
-    """Draw one column of panels for each edition; all blocks have as many columns."""
+    """Draw one column of panels per edition; all blocks have equally many columns."""
     heights = _heights(parts)
     grid = block.subplots(len(heights), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
     for axes in grid[:, len(parts) :].ravel():
@@ -105,7 +105,7 @@ def _draw_block(block: SubFigure, parts: Parts, columns: int, palette: Mapping[s
 
 
 def _add_spreads(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the results with standard deviations of rates, which are those of the times behind them (first order)."""
+    """Add standard deviations of rates, derived from those of their times (first order)."""
     units = results["units"]
     return results.assign(
         epoch_rate_std_per_s=results["epoch_rate_per_s"] * results["epoch_std_s"] / results["epoch_s"],
@@ -131,7 +131,7 @@ def _draw_panel(axes: Axes, part: pd.DataFrame, quantity: Quantity, palette: Map
             )
     for row, value, spread in zip(shown.to_dict("records"), values, spreads, strict=True):
         style = mlperf_marks.point_style(row, palette)
-        # A spread as large as its value has no lower end on a logarithmic axis: it goes to the edge.
+        # A spread as large as its value has no lower end on a logarithmic axis: the bar goes to the edge.
         low = min(spread, value - limits[0] / 2)
         axes.errorbar([row["units"]], [value], yerr=[[low], [spread]], capsize=2, elinewidth=0.9, gid="result", **style)
     mlperf_marks.label_axis(axes.yaxis, limits)

@@ -1,4 +1,4 @@
-"""Where the time to solution of MLPerf HPC results goes: staging, training, evaluation and the rest."""
+"""Breakdown of the time to solution of MLPerf HPC results: staging, training, evaluation and the rest."""
 
 import math
 from typing import Any
@@ -20,9 +20,9 @@ SHARES = {
 }
 HATCHES = {"staging": "///", "evaluation": "...", "neither": "xxx"}
 ROW = 0.2
-"""Height of one bar with its distance to the next, in inches."""
+"""Height of one bar including its gap to the next [inch]."""
 NARROW = 0.05
-"""A share below this is too narrow for its number."""
+"""A smaller share is too narrow for its number."""
 
 
 @figure(
@@ -35,7 +35,7 @@ NARROW = 0.05
     before="staging",
 )
 def plot_mlperf_time_shares(results: pd.DataFrame) -> Figure:
-    """Draw the shares of the mean time to solution of every result of strong scaling, one panel per benchmark.
+    """Draw the shares of the mean time to solution of every strong-scaling result, one panel per benchmark.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def _draw_bars(axes: Axes, part: pd.DataFrame, palette: dict[str, theme.Colour])
             share = row[column]
             if math.isnan(share):
                 continue
-            # Overlapping evaluation makes what is left negative: there is no bar of it.
+            # Overlapping evaluation makes the remainder negative; it has no bar.
             width = 100 * max(share, 0.0)
             style: dict[str, Any] = {
                 "color": palette[word],

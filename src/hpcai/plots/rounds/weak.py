@@ -1,4 +1,4 @@
-"""Weak scaling of MLPerf HPC: models trained per minute, and the time that all took, over the size of the system."""
+"""Weak scaling in MLPerf HPC: models trained per minute, and the total time, over the size of the system."""
 
 import re
 
@@ -15,15 +15,15 @@ COLUMNS = {
     "time_to_train_all_s": ("time to train all [min]", 1 / 60),
 }
 PANEL = (3.3, 2.4)
-"""Room of one panel's frame in inches, roughly."""
+"""Approximate size of a panel's frame [inch]."""
 NONE = "no imported round or study has results of weak scaling"
 NO_TIME = "no weak-scaling result has both models per minute and the scale T: the table mlperf_weak says why"
 MISFIT = "not possible|does not hold"
-"""Words by which the reason of a result says that the scales S and T do not fit together."""
+"""Pattern of reasons which state that the scales S and T are inconsistent."""
 SIGN = "†"
 """Mark of such a result in the list."""
 CORRECTED = "‡"
-"""Mark of a result whose logged nodes and accelerators make another S than the one that is shown."""
+"""Mark of a result whose logged nodes and accelerators give another S than the one shown."""
 MISFITS = f"{SIGN} in the list: S and T are inconsistent"
 OTHER_SCALES = f"{CORRECTED} in the list: S differs from the logged nodes"
 
@@ -38,7 +38,7 @@ OTHER_SCALES = f"{CORRECTED} in the list: S differs from the logged nodes"
     before="mlperf_weak",
 )
 def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
-    """Draw models per minute and time to train all of every weak-scaling result against the scale of the system.
+    """Draw models per minute and time to train all of every weak-scaling result against the system scale.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
         if drawn.empty:
             return mlperf_marks.empty_figure("Weak scaling", NONE if weak.empty else NO_TIME)
         ordered = drawn.sort_values(["benchmark", "origin", "whole_scale", "submission"], kind="stable")
-        # A scale in nodes and one in accelerators have no common axis.
+        # Scales in nodes and in accelerators have no common axis.
         axis = ["benchmark", "scale_unit"]
         numbered = ordered.assign(tag=ordered.groupby(axis).cumcount() + 1, remark=[*map(_say_scale, _rows(ordered))])
         parts = [
@@ -97,7 +97,7 @@ def _rows(weak: pd.DataFrame) -> list[mlperf_marks.Row]:
 
 
 def _say_scale(row: mlperf_marks.Row) -> str:
-    """Return the scale of the instances, how many of them count, and the round, with marks."""
+    """Return the instance scale, the number of counted instances, and the round, with marks."""
     own, logged = row["instance_scale"], row["logged_instance_scale"]
     corrected = own > 0 and logged > 0 and own != logged
     sign = (SIGN if re.search(MISFIT, str(row["reason"])) else "") + (CORRECTED if corrected else "")

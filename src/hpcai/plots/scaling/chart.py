@@ -1,4 +1,4 @@
-"""Speed-up and parallel efficiency of the training throughput against ranks, with the fitted law: interactive."""
+"""Interactive chart: speed-up and parallel efficiency of training throughput against ranks, with the fitted law."""
 
 from dataclasses import dataclass, replace
 
@@ -23,10 +23,10 @@ from hpcai.plots.scaling.words import (
 )
 
 WIDTH, HEIGHT = 330, 132
-"""Of one panel in pixels: two beside each other fit a page's width, five benchmarks its height."""
+"""Size of a panel [pixel]: two fit side by side on a page, five benchmarks below each other."""
 LEGEND_COLUMNS = 3
 LOGARITHMIC_FROM = 4
-"""Axes are logarithmic where the ranks span more than this factor."""
+"""Axes are logarithmic if the ranks span more than this factor."""
 NO_SCALES = "Nothing to draw: no run was recorded."
 ONE_SCALE = "Measured at one scale: there is no speed-up."
 NO_BASE = "No run of the base scale completed training: there is no speed-up."
@@ -34,7 +34,7 @@ NO_BASE = "No run of the base scale completed training: there is no speed-up."
 
 @dataclass(frozen=True)
 class Part:
-    """What is drawn of one benchmark: measured points, points of the chosen laws, and predictions."""
+    """Data drawn for one benchmark: measured points, points of the chosen laws, and predictions."""
 
     name: str
     points: pd.DataFrame
@@ -42,17 +42,17 @@ class Part:
     predicted: pd.DataFrame
 
     def why_empty(self) -> str:
-        """Return why a benchmark has no panels; empty if it has."""
+        """Return why a benchmark has no panels; empty if it has them."""
         if len(self.points["ranks"].drop_duplicates()) == 1 and self.predicted.empty:
             return ONE_SCALE
         return NO_BASE if self.points["speedup_ratio"].isna().all() else ""
 
     def known(self) -> "Part":
-        """Return it without points that have no speed-up."""
+        """Return a copy without points that lack a speed-up."""
         return replace(self, points=self.points.dropna(subset=["speedup_ratio"]))
 
     def values(self, column: str) -> "pd.Series[float]":
-        """Return a column of all that is drawn."""
+        """Return one column of everything drawn."""
         frames = (self.points, self.curves, self.predicted)
         everything: pd.Series[float] = pd.concat([frame[column] for frame in frames if len(frame)]).astype(float)
         return everything.dropna()
@@ -71,20 +71,20 @@ class Part:
 def draw_scaling(
     scaling: pd.DataFrame, details: pd.DataFrame, curves: pd.DataFrame, predictions: pd.DataFrame
 ) -> alt.VConcatChart:
-    """Draw speed-up and efficiency of the throughput of each benchmark against ranks, its variants as colours.
+    """Draw speed-up and efficiency of each benchmark's throughput against ranks, with one colour per variant.
 
     Parameters
     ----------
     scaling
         Table ``scaling`` (:func:`hpcai.metrics.scaling.efficiency.compute_scaling`).
     details
-        Table ``scaling_details``: what the points say when the mouse is over them.
+        Table ``scaling_details``: the tooltips of the points.
     curves
-        Table ``scaling_curves`` (:func:`hpcai.metrics.scaling.fits.trace_scaling`): the chosen law is drawn, solid
-        within the measured ranks and dotted beyond, with its 95 % band.
+        Table ``scaling_curves`` (:func:`hpcai.metrics.scaling.fits.trace_scaling`): the chosen law, solid within the
+        measured ranks and dotted beyond, with its 95 % band.
     predictions
-        Table ``predictions``: those of other scales are hollow diamonds (:func:`choose_predictions`); empty where the
-        study asks for none.
+        Table ``predictions``: those for other scales are hollow diamonds (:func:`choose_predictions`); empty if the
+        study requests none.
     """
     rates = scaling[scaling["measure"] == "train_rate"] if len(scaling) else scaling
     if rates.empty:
@@ -97,7 +97,7 @@ def draw_scaling(
         Part(str(name), part, *(_own(frame, str(name)) for frame in (lines, predicted)))
         for name, part in points.groupby("benchmark", sort=True)
     ]
-    # One view owns the selection; the others listen to it.
+    # One view owns the selection; the others follow it.
     owner = next((part.name for part in parts if not part.why_empty()), "")
     rows = [_draw_benchmark(part, chosen, owns=part.name == owner) for part in parts]
     datasets = {
@@ -131,7 +131,7 @@ def _draw_benchmark(part: Part, chosen: alt.Parameter, *, owns: bool) -> alt.HCo
 
 
 def _bases(points: pd.DataFrame) -> list[str]:
-    """Return the base and the regime of scaling; a line for each where the variants differ in them."""
+    """Return base and regime of scaling; several lines if the variants differ in them."""
     lines: dict[str, list[str]] = {}
     for row in points.sort_values(["baseline", "regime"], kind="stable").to_dict("records"):
         variants = lines.setdefault(f"base {row['baseline']}, {row['regime']} scaling", [])
@@ -177,7 +177,7 @@ def _draw_panel(part: Part, kind: Kind, chosen: alt.Parameter) -> alt.LayerChart
 
 
 def _axes(part: Part, kind: Kind) -> tuple[alt.X, alt.Y]:
-    """Return both axes of a panel; they hold all values, and intervals as far as these do not dwarf the values."""
+    """Return both axes of a panel; they cover all values, and intervals unless these would dwarf the values."""
     measured = sorted({int(ranks) for ranks in part.points["ranks"]})
     last = max(float(frame["ranks"].max()) for frame in (part.curves, part.predicted, part.points) if len(frame))
     logarithmic = last > LOGARITHMIC_FROM * measured[0]
@@ -210,7 +210,7 @@ def _height(part: Part, kind: Kind, *, logarithmic: bool) -> alt.Scale:
 
 
 def _ideals(*frames: pd.DataFrame) -> pd.DataFrame:
-    """Both ends of each ideal line: one for each base of a benchmark."""
+    """Return both ends of each ideal line: one line per base of a benchmark."""
     names = ["benchmark", "baseline_ranks", "ranks", "speedup_ideal_ratio"]
     every = pd.concat([frame[names] for frame in frames if len(frame)]).sort_values("ranks", kind="stable")
     grouped = every.groupby(names[:2], sort=True)
@@ -220,7 +220,7 @@ def _ideals(*frames: pd.DataFrame) -> pd.DataFrame:
 
 
 def _say(sentence: str) -> alt.Chart:
-    """Return a panel that says in words why there is nothing to draw."""
+    """Return a panel that states why there is nothing to draw."""
     mark = alt.Chart(alt.InlineData(values=[{}])).mark_text(text=sentence, align="left", fontSize=12, color=MUTED)
     chart: alt.Chart = mark.encode(x=alt.value(0)).properties(width=2 * WIDTH, height=24)
     return chart

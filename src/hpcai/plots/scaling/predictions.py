@@ -1,4 +1,4 @@
-"""Predicted speed-ups in the scaling chart: hollow diamonds with intervals of their own, never mixed with measured."""
+"""Predicted speed-ups in the scaling chart: hollow diamonds with their own intervals, distinct from measurements."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from hpcai.metrics.scaling.fits import EXTRAPOLATED_TIMES
 from hpcai.plots.scaling.words import TITLES, Kind, Row, say_interval, say_rate_of, to_records
 
 PREDICTED = "predicted (modelled)"
-"""Entry of the legend."""
+"""Legend entry."""
 NOT_PREDICTED = "not predicted"
 _TIPS = {
     "benchmark": "benchmark", "variant": "variant", "kind_words": "method", "scale_words": "scale", "ranks": "ranks",
@@ -28,21 +28,21 @@ INTERVAL = Message("predictions.interval", "predicted, modelled; interval from {
 
 
 def choose_predictions(predictions: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
-    """Return the predictions that the chart shows beside the measured points.
+    """Return the predictions to show with the measured points.
 
     Parameters
     ----------
     predictions
-        Table ``predictions``; only those that change nothing but the scale are comparable with the points.
+        Table ``predictions``; only predictions that change nothing but the scale are comparable with the points.
     points
-        The measured points: a prediction of what they do not hold is left out, and one of more than
-        :data:`hpcai.metrics.scaling.fits.EXTRAPOLATED_TIMES` times their ranks, as far as laws are drawn, because it
-        would dwarf them. The table has these too.
+        The measured points. Omitted are predictions for other series, and those beyond
+        :data:`hpcai.metrics.scaling.fits.EXTRAPOLATED_TIMES` times the measured ranks, the end of the drawn laws,
+        because they would dwarf the points. The table has them all.
     """
     if predictions.empty or points.empty:
         return pd.DataFrame()
     known = predictions[(predictions["question"] == "scale") & predictions["speedup_ratio"].notna()]
-    # Speed-ups over different bases cannot be compared.
+    # Speed-ups over different bases are not comparable.
     keys = ["benchmark", "variant", "baseline_ranks"]
     bounds = points.groupby(keys)["ranks"].agg(first="min", last="max").reset_index()
     merged = known.merge(bounds, on=keys, how="inner")
@@ -69,18 +69,18 @@ def predicted_records(predictions: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def draw_predictions(name: str, kind: Kind, x: alt.X, y: alt.Y, faded: alt.When) -> list[alt.Chart]:
-    """Return the two layers of a panel: intervals as dashed rules, and the predictions themselves.
+    """Return the two layers of a panel: intervals as dashed rules, and the predictions.
 
     Parameters
     ----------
     name
         Benchmark of the panel.
     kind
-        What its vertical axis shows.
+        Quantity on the vertical axis.
     x, y
         Axes of the measured points.
     faded
-        The selection of variants.
+        Opacity by the selection of variants.
     """
     own = alt.Chart(alt.NamedData("predictions")).transform_filter(alt.datum.benchmark == name)
     colour = alt.Color("variant:N")

@@ -1,4 +1,4 @@
-"""Tooltips of the scaling chart, and how their rows reach the chart."""
+"""Tooltips of the scaling chart, and the conversion of rows to chart records."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ LINES: dict[str, Sequence[float]] = {
     "law, within the measured ranks": [1, 0],
     "law, extrapolated": [1.5, 3.5],
 }
-"""What each style of line means."""
+"""Meaning of each line style."""
 KIND_LINES = dict(zip(("interpolated", "extrapolated"), list(LINES)[1:], strict=True))
 
 POINT_TIPS = {
@@ -44,7 +44,7 @@ TIPS_OF_CURVES = tuple(alt.Tooltip(f"{name}:N", title=title) for name, title in 
 
 
 def point_words(points: pd.DataFrame) -> pd.DataFrame:
-    """Add what the points say: texts, because a chart would write a number that is missing as 0."""
+    """Add the points' tooltips as text: a chart would show a missing number as 0."""
     rows = points.to_dict("records")
     words: dict[str, list[str]] = {
         "regime_words": [f"{row['regime']} ({row['regime_reason']})" for row in rows],
@@ -64,7 +64,7 @@ def point_words(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def curve_words(curves: pd.DataFrame) -> pd.DataFrame:
-    """Add what the drawn laws say."""
+    """Add the tooltips of the drawn laws."""
     rows = curves.to_dict("records")
     words: dict[str, list[str]] = {
         "line": [KIND_LINES[row["kind"]] for row in rows],
@@ -80,18 +80,18 @@ def curve_words(curves: pd.DataFrame) -> pd.DataFrame:
 def say_interval(
     row: Row, name: str, unit: str, words: Callable[[float], str], reason: str = "", missing: str = "not measured"
 ) -> str:
-    """Return a value with its interval, or why there is none.
+    """Return a value with its interval, or the reason why there is none.
 
     Parameters
     ----------
     name, unit
-        Beginning and end of the names of its columns.
+        Prefix and suffix of its column names.
     words
-        How one number is said.
+        Formats one number.
     reason
-        Column that says why it is missing.
+        Column with the reason for a missing value.
     missing
-        What is said then.
+        Text for a missing value without a reason.
     """
     value, low, high = (number_of(row, f"{name}{side}{unit}") for side in ("", "_low", "_high"))
     if math.isnan(value):
@@ -125,17 +125,17 @@ def _link(row: Row) -> str:
 
 
 def say_rate_of(samples_per_s: float) -> str:
-    """Return a throughput in words."""
+    """Format a throughput."""
     return f"{samples_per_s:.4g} samples/s"
 
 
 def say_flop(value: float) -> str:
-    """Return a rate of operations in words."""
+    """Format a rate of operations."""
     return say_rate(value, "FLOP/s")
 
 
 def to_records(frame: pd.DataFrame, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return rows for a chart: what was not measured is null, and six digits are finer than any screen."""
+    """Convert rows to chart records: missing values become null, numbers are rounded to six digits."""
     rows = (frame[list(dict.fromkeys(columns))] if columns else frame).to_dict("records")
     return [{str(name): _plain(value) for name, value in row.items()} for row in rows]
 

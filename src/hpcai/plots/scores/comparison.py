@@ -1,4 +1,4 @@
-"""Comparison of two results: the ratio of every headline score at every point, with its interval."""
+"""Comparison of two results: the ratio of every headline score at every configuration, with its interval."""
 
 import math
 import textwrap
@@ -23,17 +23,17 @@ SHOWN = {
     "vflops_flop_per_s": "VFLOPS",
     "train_rate_samples_per_s": "training throughput",
 }
-"""The scores that are drawn, and their words; the table has all."""
+"""The drawn scores and their labels; the table has all scores."""
 COLOURS = {"worse": "#d55e00", "better": "#0173b2"}
 PLAIN = "#555555"
 BAND = "#e8e8e8"
 TOLERANCE = 0.05
 ROW = 0.24
-"""Height in inches of one point."""
+"""Height of one row [inch]."""
 WIDEST = 4.0
-"""An interval beyond this ratio ends in an arrow: few runs have intervals that would hide all others."""
+"""Ratio at which an interval ends in an arrow: few runs give intervals that would hide all others."""
 SMALL_LINE = 54
-"""Characters of a reason beside a point that fit one line; a longer one takes two, the table has all of it."""
+"""Length of a reason that fits on one line [characters]; a longer one takes two, the table has all of it."""
 
 
 @figure(
@@ -46,15 +46,15 @@ SMALL_LINE = 54
     before="comparison",
 )
 def plot_comparison(comparison: pd.DataFrame, tolerance_ratio: float = TOLERANCE) -> Figure:
-    """Draw new over base for each headline score: one panel per benchmark and score, one row per point.
+    """Draw new over base for each headline score: one panel per benchmark and score, one row per configuration.
 
     Parameters
     ----------
     comparison
-        The table of :func:`hpcai.compare.scores.compare_scores`; rows without a ``measure`` are points that are not
-        compared.
+        The table of :func:`hpcai.compare.scores.compare_scores`; rows without a ``measure`` are configurations that are
+        not compared.
     tolerance_ratio
-        Half width of the band of changes that do not matter, as a ratio.
+        Half width of the band of irrelevant changes, as a ratio.
     """
     with theme.house_style():
         drawn = comparison[comparison["measure"].isin(SHOWN) & comparison["ratio"].notna()]
@@ -84,7 +84,7 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _reach(drawn: pd.DataFrame, tolerance_ratio: float) -> float:
-    """Return the largest ratio of all axes: all values fit, and intervals as far as they are not too wide."""
+    """Return the largest ratio of all axes: all values fit, and intervals unless they are too wide."""
     logs = [abs(math.log(ratio)) for ratio in drawn["ratio"] if ratio > 0]
     bounds = [
         abs(math.log(bound)) for name in ("low_ratio", "high_ratio") for bound in drawn[name].dropna() if bound > 0
@@ -94,7 +94,7 @@ def _reach(drawn: pd.DataFrame, tolerance_ratio: float) -> float:
 
 
 def _draw_reasons(comparison: pd.DataFrame) -> Figure:
-    """Return a figure that says why no score is drawn."""
+    """Return a figure that states why no score is drawn."""
     rows = comparison[comparison["measure"].isin([*SHOWN, ""])]
     reasons = dict.fromkeys(f"{row['benchmark']}: {_why_no_ratio(row)}" for row in rows.to_dict("records"))
     figure, grid = theme.new_figure(1, 1, height=1.7 + 0.18 * len(reasons))
@@ -138,14 +138,14 @@ def _draw_panel(
 
 
 _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-"""Behind words, so that the line of no change does not strike them out."""
+"""Background of text, so that the line of no change does not cross it out."""
 _CENTRED: dict[str, Any] = {"va": "center", "ha": "center", "linespacing": 1.0}
 SIDES = {"lower": ("← better", "worse →"), "higher": ("← worse", "better →")}
-"""What lies on either side of 1, by what is better."""
+"""Labels for the two sides of 1, depending on which way is better."""
 
 
 def why_undefined(rows: pd.DataFrame, measure: str) -> str:
-    """Return that a score is not defined for the workload of these rows; blank if it is, or if that is not known."""
+    """State that a score is not defined for the workload of these rows; blank if it is, or if that is unknown."""
     kinds = rows[["suite", "workload"]].dropna().drop_duplicates().to_dict("records")
     undefined = [bool(why_no_vflops(kind["suite"], kind["workload"], "")) for kind in kinds]
     known = measure == "vflops_flop_per_s" and undefined and all(undefined)
@@ -153,7 +153,7 @@ def why_undefined(rows: pd.DataFrame, measure: str) -> str:
 
 
 def _row_of(found: pd.DataFrame, measure: str) -> dict[Any, Any]:
-    """Return what is known of one score at one point: of one that is not compared, why."""
+    """Return the row of one score at one configuration, or the reason why it is not compared."""
     chosen = found[found["measure"].isin([measure, ""])]
     missing = {"status": "compared", "ratio": math.nan, "note": "", "finding": "not measured"}
     return chosen.iloc[0].to_dict() if len(chosen) else missing
@@ -164,8 +164,6 @@ def _why_no_ratio(row: dict[Any, Any]) -> str:
     if row["status"] != "compared":
         words = {"only_base": "only in the base", "only_new": "only in the new result"}
         return NOT_COMPARED(why=words.get(row["status"], note or "another problem"))
-    if row["finding"] == "not comparable":
-        return NOT_COMPARED(why=note.removeprefix("not of one kind: "))
     return note or "not measured"
 
 
@@ -175,7 +173,7 @@ def _draw_ratio(axes: Axes, place: int, row: dict[Any, Any], reach: float) -> No
     if interval:
         low, high = max(row["low_ratio"], 1 / reach), min(row["high_ratio"], reach)
         axes.plot([low, high], [place, place], color=colour, linewidth=1.3, zorder=2)
-        # Just inside the frame: the interval goes on.
+        # Just inside the frame: the interval continues.
         ends = [(row["low_ratio"] < 1 / reach, reach**-0.98, "<"), (row["high_ratio"] > reach, reach**0.98, ">")]
         for beyond, where, marker in ends:
             if beyond:
@@ -192,7 +190,7 @@ def _label_ratios(axes: Axes, reach: float) -> None:
 
 
 def _name_sides(axes: Axes, better: str) -> None:
-    """Write below the axis which way is better, each word on its own side of 1, which stands in the middle."""
+    """Write below the axis which way is better, one label on each side of the central 1."""
     axes.set_xlabel("new / base [ratio]")
     for words, shift, side in zip(SIDES.get(better, ()), (-8, 8), ("right", "left"), strict=False):
         axes.annotate(words, (0.5, 0.0), (shift, -42), xycoords="axes fraction", textcoords="offset points", ha=side)
@@ -209,7 +207,7 @@ _STEPS = (
     (40.0, (1.0, 4.0, 16.0)),
     (math.inf, (1.0, 10.0, 100.0, 1000.0)),
 )
-"""Largest ratio of an axis, and the ratios that are labelled, also as their inverse."""
+"""Largest ratio of an axis, and the ratios to label, together with their inverses."""
 
 
 def _add_key(figure: Figure, tolerance_ratio: float) -> None:

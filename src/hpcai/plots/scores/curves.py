@@ -1,4 +1,4 @@
-"""Learning curves and step times: what happened epoch by epoch, one line per run."""
+"""Learning curves and step times per epoch, one line per run."""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ NO_EPOCH = "no run completed an epoch"
     before="run_scores",
 )
 def plot_quality(epochs: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Draw the quality after each epoch with the target; one line per run, its end marked with its outcome.
+    """Draw the quality after each epoch with the target; one line per run, whose end marks its outcome.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def plot_quality(epochs: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     before="run_scores",
 )
 def plot_loss(epochs: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Draw the training loss of each epoch; one line per run, its end marked with its outcome.
+    """Draw the training loss of each epoch; one line per run, whose end marks its outcome.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def _plot_curves(epochs: pd.DataFrame, runs: pd.DataFrame, column: str, title: s
 def _draw_runs(
     axes: Axes, epochs: pd.DataFrame, runs: pd.DataFrame, column: str, palette: dict[str, theme.Colour]
 ) -> None:
-    """Draw the finite values of each run; a run without any is named below the axis."""
+    """Draw the finite values of each run; runs without any are listed below the axis."""
     missing = []
     for run in runs.itertuples():
         points = epochs[(epochs["run_id"] == run.run_id) & np.isfinite(epochs[column])]
@@ -133,7 +133,7 @@ def _curve_legend(runs: pd.DataFrame, palette: dict[str, theme.Colour], *, targe
     before="advice",
 )
 def plot_step_times(epochs: pd.DataFrame) -> Figure:
-    """Draw how the step times of the epochs are distributed at each scale: the epochs' medians and 95th percentiles.
+    """Draw the distribution of the epochs' step times at each scale: medians and 95th percentiles.
 
     Parameters
     ----------

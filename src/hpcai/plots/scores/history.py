@@ -1,4 +1,4 @@
-"""Headline scores over many results, in the order of time."""
+"""Headline scores over many results, in chronological order."""
 
 import math
 from typing import Any
@@ -21,14 +21,14 @@ SHOWN = {
     "vflops_flop_per_s": ("VFLOPS", "FLOP/s"),
     "train_rate_samples_per_s": ("throughput", "samples/s"),
 }
-"""The scores that are drawn, and their units."""
+"""The drawn scores and their units."""
 MARKS = {"regression": "#b00020", "improvement": "#222222"}
 POWERS = {18: "10¹⁸ ", 15: "10¹⁵ ", 12: "10¹² ", 9: "10⁹ ", 6: "10⁶ ", 0: ""}
-"""Powers of ten that shorten the numbers at an axis."""
+"""Powers of ten that shorten axis numbers."""
 MOST_TICKS = 4
-"""Dates that fit below one panel."""
+"""Number of dates that fit below one panel."""
 LOGARITHMIC = 4.0
-"""From this ratio of the largest to the smallest value an axis from zero hides the changes of the smallest."""
+"""Ratio of largest to smallest value above which an axis from zero would hide changes of the smallest."""
 
 
 @figure(
@@ -82,7 +82,7 @@ def _draw_panel(
     palette, markers = looks
     series = list(part.groupby(["variant", "scale", "series"], sort=True))
     for number, ((variant, scale, _), rows) in enumerate(series):
-        # Side by side, so that no interval hides another.
+        # Offset the series, so that no interval hides another.
         shift = 0.3 * ((number + 0.5) / len(series) - 0.5)
         _draw_series(axes, rows, unit, (palette[str(variant)], markers[str(scale)], shift))
     values = part["value"] / unit
@@ -113,7 +113,7 @@ def _draw_series(axes: Axes, rows: pd.DataFrame, unit: float, look: tuple[theme.
 
 
 def _label_logarithms(axes: Axes) -> None:
-    """Label 1, 2 and 5 of each decade: on less than a decade matplotlib labels one or none."""
+    """Label 1, 2 and 5 of each decade: below one decade matplotlib labels at most one value."""
     low, high = axes.get_ylim()
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1,) if high / low > 1e3 else (1, 2, 5)
@@ -123,7 +123,7 @@ def _label_logarithms(axes: Axes) -> None:
 
 
 def _label_results(axes: Axes, results: pd.DataFrame) -> None:
-    """Label every result with its number and date, or so many that their labels fit."""
+    """Label every result with number and date, or only as many as fit."""
     numbers = results["number"].astype(int).tolist()
     dates = results["started_utc"].astype(str).str[:10].tolist()
     step = math.ceil(len(numbers) / MOST_TICKS)

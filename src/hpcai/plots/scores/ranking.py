@@ -1,4 +1,4 @@
-"""The ranking: one panel for each list, own results in colour, declared ones grey, those that are not valid hatched."""
+"""The ranking: one panel per list, own results in colour, declared ones grey, invalid ones hatched."""
 
 import textwrap
 from typing import Any
@@ -31,13 +31,13 @@ WORDS = {
     NOT_VALID: "own, not a valid result:\nwithout a place",
 }
 ROW, FRAME = 0.24, 1.0
-"""Height of one result, and of title and axis of a list, in inches."""
+"""Heights of one result, and of title and axis of a list [inch]."""
 LINE, LEGEND_GAP = 0.15, 0.09
-"""Height of a line of the legend and of the gap between two entries, in inches."""
+"""Heights of a legend line and of the gap between two entries [inch]."""
 MOST = 30
-"""Results of one list that are drawn; the table has all of them."""
+"""Maximum number of drawn results per list; the table has all of them."""
 LOGARITHMIC = 30.0
-"""From this ratio of the largest to the smallest score on, small bars could not be told from none."""
+"""Ratio of largest to smallest score above which small bars would vanish."""
 TITLE, LEGEND_CHARACTERS, LONGEST_NAME, LONGEST_ORIGIN = 56, 34, 54, 24
 REASONS, TICKS = 4, 4
 NOTHING = "no result has a score that a list ranks"
@@ -92,7 +92,7 @@ def _draw_list(axes: Axes, name: str, part: pd.DataFrame) -> None:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"{rows['measure'].iloc[0]} [{unit}]{', logarithmic' if logarithmic else ''}")
-    # Intervals of few trials are many times the score: they run out of the panel.
+    # With few trials, intervals are many times the score and are clipped.
     if logarithmic:
         axes.set_xscale("log")
         axes.set_xlim(known.min() / 2, known.max() * 2)
@@ -110,7 +110,7 @@ def _draw_row(axes: Axes, height: int, row: dict[Any, Any], *, logarithmic: bool
     beside = axes.get_yaxis_transform()
     axes.annotate(said, (1.0, height), (4, 0), beside, textcoords="offset points", va="center", fontsize=8)
     if score == 0:
-        # There is no bar to draw, and a logarithmic axis has no place for it: the number beside it says it.
+        # A logarithmic axis has no place for this bar; only its number is shown.
         return
     if logarithmic:
         axes.scatter([score], [height], s=34, linewidths=1.0, zorder=3, **look)
@@ -124,7 +124,7 @@ def _draw_row(axes: Axes, height: int, row: dict[Any, Any], *, logarithmic: bool
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
-    """Return what stands before each row: its place, machine and result; where these are the same, the study too."""
+    """Return each row's label: place, machine and result; also the study where these are equal."""
     names = [_name(row) for row in rows.to_dict("records")]
     studies = [
         f" ({profiles.cut_text(str(origin), LONGEST_ORIGIN)})" if names.count(name) > 1 else ""
@@ -148,7 +148,7 @@ def _say(value: float, unit: str) -> str:
 
 
 def _legend(listed: pd.DataFrame) -> dict[str, Artist]:
-    """Return the keys of what is drawn, the reasons of results that are not valid, and the star."""
+    """Return the legend: marks, the reasons of invalid results, and the star."""
     entries: dict[str, Artist] = {
         WORDS[valid]: Patch(**look) for valid, look in LOOKS.items() if valid in set(listed["valid"])
     }

@@ -73,11 +73,11 @@ def _draw_rate(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, kind: str) 
 
 
 def _draw_means(axes: Axes, frame: pd.DataFrame, columns: tuple[str, str, str]) -> None:
-    """Draw means against ranks, with error bars where there is an interval; the columns are value, low and high."""
+    """Draw means against ranks, with error bars for intervals; the columns are value, low and high."""
     value, low, high = columns
     known = frame.dropna(subset=[value]).sort_values("ranks")
     values = known[value].to_numpy(dtype=float)
-    # An interval that does not exist has no length; its bar is then invisible behind the marker.
+    # A missing interval has zero length, so the marker hides its bar.
     below = np.nan_to_num(values - known[low].to_numpy(dtype=float))
     above = np.nan_to_num(known[high].to_numpy(dtype=float) - values)
     axes.errorbar(
@@ -102,7 +102,7 @@ def _draw_means(axes: Axes, frame: pd.DataFrame, columns: tuple[str, str, str]) 
     before="io",
 )
 def plot_staging(runs: pd.DataFrame) -> Figure:
-    """Draw the staging rate of every run and its staging time in epochs, at each scale.
+    """Draw each run's staging rate, and its staging time in epochs, at each scale.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Time to train and where the wall time went."""
+"""Time to train, and the breakdown of the wall time."""
 
 from typing import Any
 
@@ -20,13 +20,14 @@ SHARES = {
     "import_ratio": "import",
     "init_ratio": "initialisation",
     "staging_ratio": "staging",
+    "cache_ratio": "caching",
     "training_ratio": "training",
     "evaluation_ratio": "evaluation",
     "rest_ratio": "rest",
 }
-HATCHES = {"staging": "///", "evaluation": "...", "rest": "xxx"}
+HATCHES = {"staging": "///", "caching": "\\\\\\", "evaluation": "...", "rest": "xxx"}
 NARROW = 0.06
-"""A share below this is too narrow for its number."""
+"""A smaller share is too narrow for its number."""
 
 
 @figure(
@@ -39,7 +40,7 @@ NARROW = 0.06
     before="scales",
 )
 def plot_time_to_train(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
-    """Draw the time to train of every run at each scale, with the number of the scale and its interval.
+    """Draw the time to train of every run at each scale, with the scale's score and its interval.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: d
         times = runs.loc[here & ~failed, "time_to_train_s"]
         axes.plot(place + _spread(len(times)) - 0.08, times, "o", color=palette[scale], markersize=5, gid="runs")
         lost = int((here & failed).sum())
-        # A run without a time has no height: its marker is on the axis, below the scale of times.
+        # A run without a time has no height: its marker is on the axis, below the time scale.
         axes.plot(
             place + _spread(lost) - 0.08,
             np.full(lost, 0.03),
@@ -92,7 +93,7 @@ def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: d
 
 
 def _tick(scale: "pd.Series[Any]") -> str:
-    """Scale, ranks, and how many of the runs converged."""
+    """Return scale, ranks, and the number of converged runs."""
     return f"{scale['scale']}\n{theme.count_word(int(scale['ranks']), 'rank')}\n{scale['n_ok']}/{scale['n']} ok"
 
 
@@ -106,7 +107,7 @@ def _draw_scores(axes: Axes, scales: pd.DataFrame, order: list[str]) -> None:
 
 
 def _spread(count: int) -> NDArray[np.float64]:
-    """Places side by side, so that equal times do not hide each other."""
+    """Return horizontal offsets, so that equal times do not hide each other."""
     return np.linspace(-0.12, 0.12, count) if count > 1 else np.zeros(count)
 
 
@@ -131,7 +132,7 @@ def _time_legend(runs: pd.DataFrame, scales: pd.DataFrame) -> dict[str, Line2D]:
     before="efficiency",
 )
 def plot_time_shares(scales: pd.DataFrame) -> Figure:
-    """Draw where the wall time of the runs went at each scale, as shares that add up to 100 %.
+    """Draw the breakdown of the runs' wall time at each scale, as shares that add up to 100 %.
 
     Parameters
     ----------
@@ -144,7 +145,8 @@ def plot_time_shares(scales: pd.DataFrame) -> Figure:
         parts = theme.panels(scales)
         bars = max(len(part) for _, part in parts)
         figure, grid = theme.new_figure(len(parts), 1, height=max(1.0 + 0.42 * bars, 2.0 if len(parts) == 1 else 0))
-        palette = theme.colours(list(SHARES.values()))
+        # Few runs have caches: the figures of others have no colour for it.
+        palette = theme.colours([w for name, w in SHARES.items() if name != "cache_ratio" or scales[name].gt(0).any()])
         for line, (name, part) in zip(grid, parts, strict=True):
             theme.set_title(line[0], name)
             _draw_shares(line[0], part, palette)
@@ -169,6 +171,8 @@ def _draw_shares(axes: Axes, scales: pd.DataFrame, palette: dict[str, theme.Colo
         left = 0.0
         for column, word in SHARES.items():
             share = 0.0 if np.isnan(row[column]) else float(row[column])
+            if word not in palette:
+                continue
             axes.barh(
                 place,
                 100 * share,

@@ -1,4 +1,4 @@
-"""FLOPS and VFLOPS of every trial and of every result, for each benchmark."""
+"""FLOPS and VFLOPS of every trial and every result, per benchmark."""
 
 import textwrap
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from hpcai.metrics.statistics.summaries import INTERVAL
 from hpcai.plots import theme
 
 LOG_SPAN = 15.0
-"""Values that span more than this are drawn on a logarithmic axis."""
+"""Ratio of values above which the axis is logarithmic."""
 SPREAD = 0.8
-"""Share of a scale's slot that its variants take."""
+"""Share of a scale's slot that its variants occupy."""
 BAND_POINTS = {0: 18, 90: 40}
-"""Room between a panel and its title for the numbers over each score, by their rotation in degrees."""
+"""Room for the numbers between a panel and its title [typographic points], by their rotation [degree]."""
 MOST_LEVEL = 8
-"""Numbers over the scores of a panel that fit side by side without standing upright."""
+"""Maximum number of scores per panel whose numbers fit horizontally."""
 NO_SCORE = "no run completed training, or no work was counted"
 RATE = ("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s")
 VALID = ("vflops_flop_per_s", "vflops_low_flop_per_s", "vflops_high_flop_per_s")
@@ -32,7 +32,7 @@ VALID = ("vflops_flop_per_s", "vflops_low_flop_per_s", "vflops_high_flop_per_s")
 
 @dataclass(frozen=True)
 class _Panel:
-    """The trials and scores of one benchmark, the columns that are drawn (value, low, high), and their unit."""
+    """Trials and scores of one benchmark, the drawn columns (value, low, high), and their unit."""
 
     trials: pd.DataFrame
     scores: pd.DataFrame
@@ -46,7 +46,7 @@ class _Panel:
 
     @property
     def values(self) -> list[float]:
-        """All values that are marks: bounds of intervals are not."""
+        """All values with a mark, without interval bounds."""
         known = [*self.trials[self.columns[0]].dropna(), *self.scores[self.columns[0]].dropna()]
         return [float(value) for value in known]
 
@@ -77,7 +77,7 @@ def plot_scores(run_scores: pd.DataFrame, scores: pd.DataFrame) -> Figure:
     Parameters
     ----------
     run_scores, scores
-        The tables of the scores of runs and of scales. Over each score stands its number of trials (FLOPS), or its
+        The score tables of runs and of scales. The number above each score is its trial count (FLOPS) or its
         coefficient (VFLOPS).
     """
     with theme.house_style():
@@ -115,7 +115,7 @@ def _draw(axes: Axes, panel: _Panel) -> None:
 
 
 def _draw_score(axes: Axes, panel: _Panel, score: dict[Any, Any], place: float) -> None:
-    """Draw one score and its trials at a place, and write the number that belongs to it above the panel."""
+    """Draw one score and its trials, and write the score's number above the panel."""
     colour, (factor, _) = panel.palette[str(score["variant"])], panel.unit
     value, low, high = (float(str(score[name])) / factor for name in panel.columns)
     if not np.isfinite(value):
@@ -138,13 +138,13 @@ def _draw_score(axes: Axes, panel: _Panel, score: dict[Any, Any], place: float) 
 
 
 def _write(axes: Axes, place: float, height: float, words: str, rotation: int) -> None:
-    """Write words at a place, upright where many have to fit side by side."""
+    """Write text at a position, vertically if many must fit side by side."""
     where = axes.get_xaxis_transform()
     axes.text(place, height, words, transform=where, rotation=rotation, ha="center", va="bottom", fontsize=7)
 
 
 def _three_digits(value: object) -> str:
-    """Three digits without an exponent, also of large coefficients."""
+    """Format with three digits and without an exponent, even for large coefficients."""
     number = float(str(value))
     return f"{number:.0f}" if number >= 99.95 else f"{number:#.3g}"
 
@@ -173,7 +173,7 @@ def _flops_beside(panel: _Panel) -> list[float]:
 
 
 def _say_why(axes: Axes, scores: pd.DataFrame, start: str) -> None:
-    """Write into a panel why none of its numbers is there, as the table says."""
+    """Write into a panel why it has no numbers, with the table's reasons."""
     reasons = [part for cell in scores["reason"] for part in str(cell).split("; ") if part.startswith(start)]
     words = textwrap.fill(next(iter(reasons), NO_SCORE), 44)
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center")
@@ -189,7 +189,7 @@ def _legend(palette: dict[str, theme.Colour], statistic: str) -> dict[str, Line2
         f"score: {statistic},\n{INTERVAL}": theme.key_line(dark, "D"),
         "trial, kept": theme.key_line(dark, "o", ""),
         "trial, dropped": theme.key_line(dark, "x", ""),
-        "FLOPS beside VFLOPS": theme.key_line(dark, "_", ""),
+        "FLOPS next to VFLOPS": theme.key_line(dark, "_", ""),
         "n: completed trials": theme.key_line(dark, "", ""),
         "×: VFLOPS / FLOPS": theme.key_line(dark, "", ""),
     }

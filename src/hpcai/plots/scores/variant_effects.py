@@ -1,4 +1,4 @@
-"""What each variant changes: its throughput, time to train and VFLOPS over those of a simpler variant."""
+"""Effect of each variant: its throughput, time to train and VFLOPS relative to a simpler variant."""
 
 import numpy as np
 import pandas as pd
@@ -15,19 +15,21 @@ COLUMNS = {
     "time_to_train": "time to train [ratio]\nleft is better",
     "vflops": "VFLOPS [ratio]\nright is better",
 }
-"""Measures that are drawn; FLOP/s change as the throughput does, and stand in the table."""
+"""The drawn measures; FLOP/s change like the throughput and are only in the table."""
+EVALUATION = {"evaluation_rate": "evaluation [ratio]\nright is better"}
+"""Also drawn if variants differ in their evaluation."""
 SIGNIFICANT = ("better", "worse")
-"""Readings whose marks are filled."""
+"""Conclusions whose marks are filled."""
 LINE = 0.17
-"""Height of one effect in inches: three pairs of variants at six scales stay apart."""
+"""Height of one effect [inch]: three pairs of variants at six scales stay apart."""
 SINGLE = 2.8
 """Size of a mark without an interval; other marks have 4.5."""
 SPREAD = 0.7
-"""Share of a scale's slot that its effects take."""
+"""Share of a scale's slot that its effects occupy."""
 LONG = 55
-"""Characters of a legend's text from which on two do not fit beside each other."""
+"""Legend text length above which two entries do not fit side by side [characters]."""
 BEYOND = 1.5
-"""Intervals are drawn as far as so many times the range of the effects; the table has all of their length."""
+"""Intervals are drawn up to this multiple of the effects' range; the table has their full length."""
 
 
 @figure(
@@ -55,11 +57,12 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
         palette = theme.colours(pairs)
         parts = [(str(name), part) for name, part in named.groupby("benchmark", sort=True)]
         tallest = max(part["scale"].nunique() * part["pair"].nunique() for _, part in parts)
-        figure, grid = theme.new_figure(len(parts), len(COLUMNS), height=max(1.9, 1.1 + LINE * tallest))
-        figure.set_figwidth(10.5)
+        columns = {**COLUMNS, **(EVALUATION if effects["measure"].isin(EVALUATION).any() else {})}
+        figure, grid = theme.new_figure(len(parts), len(columns), height=max(1.9, 1.1 + LINE * tallest))
+        figure.set_figwidth(3.5 * len(columns))
         for line, (name, part) in zip(grid, parts, strict=True):
             line[0].set_title(name, loc="left")
-            for axes, measure in zip(line, COLUMNS, strict=True):
+            for axes, measure in zip(line, columns, strict=True):
                 _draw_effects(axes, part, measure, palette)
                 if axes is not line[0]:
                     axes.set_yticklabels([])
@@ -76,8 +79,8 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
         entries["small: no interval (one run on a side, or no spread)"] = single
         entries["interval goes on"] = theme.key_line(theme.IDEAL_COLOUR, ">", "")
         entries["no effect"] = theme.key_line(theme.IDEAL_COLOUR, style="--")
-        columns = 2 if max(map(len, entries)) < LONG else 1
-        figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=columns)
+        legend_columns = 2 if max(map(len, entries)) < LONG else 1
+        figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=legend_columns)
         return figure
 
 
@@ -91,7 +94,7 @@ def _pairs(effects: pd.DataFrame) -> list[str]:
 def _draw_effects(axes: Axes, part: pd.DataFrame, measure: str, palette: dict[str, theme.Colour]) -> None:
     own = part[part["measure"] == measure]
     known = own.dropna(subset=["effect_ratio"])
-    axes.set_xlabel(COLUMNS[measure])
+    axes.set_xlabel({**COLUMNS, **EVALUATION}[measure])
     if known.empty:
         theme.say_why_empty(axes, _why(own))
         return
@@ -121,7 +124,7 @@ def _draw_pair(
     values, low, high = (
         known[name].to_numpy(dtype=float) for name in ("effect_ratio", "effect_low_ratio", "effect_high_ratio")
     )
-    # An interval that does not exist has no length; its bar is then invisible behind the marker.
+    # A missing interval has zero length, so the marker hides its bar.
     lengths = np.vstack([np.nan_to_num(values - low), np.nan_to_num(high - values)])
     colour, marker, fill, size = look
     places = [heights[scale] for scale in known["scale"]]
@@ -137,14 +140,14 @@ def _draw_pair(
         linewidth=1.2,
     )
     first, last = axes.get_xlim()
-    # Just inside the frame: the interval goes on.
+    # Just inside the frame: the interval continues.
     for beyond, edge, arrow in ((low < first, 0.012, "<"), (high > last, 0.988, ">")):
         for place in np.asarray(places)[beyond]:
             axes.plot([edge], [place], arrow, color=colour, markersize=4, transform=axes.get_yaxis_transform())
 
 
 def _ratio_axis(axes: Axes, known: pd.DataFrame) -> None:
-    """Make the axis logarithmic, so that twice and half are as far from 1, and hold all effects."""
+    """Make the axis logarithmic, so that twice and half are equally far from 1, and include all effects."""
     values = [*known["effect_ratio"], 1.0]
     reach = BEYOND * max(abs(np.log(values)).max(), np.log(1.05))
     bounds = [*known["effect_low_ratio"].dropna(), *known["effect_high_ratio"].dropna(), *values]
@@ -158,14 +161,14 @@ def _ratio_axis(axes: Axes, known: pd.DataFrame) -> None:
 
 
 def _locator(span: float) -> Locator:
-    """Return where the ticks stand: evenly on short spans of logarithms, at 1, 2 and 5 of each decade on long ones."""
+    """Return the tick positions: even over short logarithmic spans, at 1, 2 and 5 of each decade over long ones."""
     if span < np.log(4):
         return MaxNLocator(4, steps=[1, 2, 2.5, 5, 10])
     return LogLocator(base=10, subs=(1.0, 2.0, 5.0) if span < np.log(100) else (1.0,))
 
 
 def _why(own: pd.DataFrame) -> str:
-    """Return in few words why a measure has no effects."""
+    """Return briefly why a measure has no effects."""
     notes = [str(note) for note in own["note"] if note]
     if any(note.startswith("no VFLOPS") for note in notes):
         return "no VFLOPS defined here"

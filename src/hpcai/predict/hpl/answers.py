@@ -1,4 +1,4 @@
-"""Answers about one machine: which links keep its efficiency, best block, largest order (table ``hpl_answers``)."""
+"""Answers for one machine: links that keep its efficiency, best block, largest order (table ``hpl_answers``)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ LEAST_NETWORK = "least network that keeps the efficiency"
 
 @dataclass(frozen=True)
 class MachineChoice:
-    """What is asked of a machine: nodes (None = all), variant, and how many times faster its GPUs are."""
+    """Options of a question about a machine: nodes (None = all), variant, and GPU speed-up factor."""
 
     nodes: int | None = None
     variant: Variant = "device"
@@ -32,7 +32,7 @@ def scenario_of_machine(machine: Machine, order: float, block: float, choice: Ma
     Raises
     ------
     ConfigError
-        For a key that the variant needs and the file does not declare, or more nodes than the machine has.
+        If the file lacks a key that the variant needs, or more nodes are requested than the machine has.
     """
     choice = choice or MachineChoice()
     nodes = machine.nodes if choice.nodes is None else choice.nodes
@@ -76,7 +76,7 @@ def largest_order(
     Raises
     ------
     ConfigError
-        If that memory is not declared, or holds no block.
+        If that memory is undeclared, or cannot hold a block.
     """
     choice = choice or MachineChoice()
     nodes = machine.nodes if choice.nodes is None else choice.nodes
@@ -116,7 +116,7 @@ def _network_of(machine: Machine) -> Network | None:
 
 
 def describe_efficiencies(efficiencies: HplEfficiencies) -> str:
-    """Return the declared efficiencies as words for a table."""
+    """Describe the declared efficiencies for a table."""
     return (
         f"e_blas {efficiencies.blas_ratio:g}, e_cpu {efficiencies.processor_ratio:g}, "
         f"e_gpu {efficiencies.accelerator_ratio:g}, e_net {efficiencies.network_ratio:g}"
@@ -134,13 +134,13 @@ def answer_questions(
     Parameters
     ----------
     keep_ratio
-        Share of the efficiency of an endless link that the asked link keeps.
+        Share of the efficiency at infinite bandwidth that the link must keep.
 
     Returns
     -------
     pandas.DataFrame
-        question, given, answer, unit, variant, form, reason, method, source; NaN and the reason where a key is not
-        declared or no value answers.
+        question, given, answer, unit, variant, form, reason, method, source; NaN with a reason if a key is undeclared
+        or no value is a solution.
     """
     if choice is None:
         choice = MachineChoice(variant="device" if machine.accelerators_per_node else "cpu")

@@ -1,4 +1,4 @@
-"""What Table 2 of Hu and Lu 2021 becomes under six sets of assumptions; errors are computed, never copied."""
+"""Table 2 of Hu and Lu 2021 under six sets of assumptions; errors are computed, never copied."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -81,7 +81,7 @@ def fit_calibration(rows: pd.DataFrame, rate_flop_per_s: Sequence[float] | Float
     def residuals(logs: Floats) -> Floats:
         return np.asarray(simulate(_calibration(logs).scenario_of(rows)).rate_flop_per_s / rates - 1, dtype=np.float64)
 
-    # Logarithms keep parameters positive and of one size.
+    # Logarithms keep parameters positive and of similar magnitude.
     return _calibration(least_squares(residuals, start, xtol=1e-14, ftol=1e-14, gtol=1e-14).x)
 
 
@@ -93,11 +93,11 @@ def _calibration(logs: Floats) -> Calibration:
 
 
 def leave_one_out(rows: pd.DataFrame, rate_flop_per_s: Sequence[float] | Floats) -> pd.DataFrame:
-    """Return the error of each row when its whole configuration (nodes and GPUs per node) was left out of the fit.
+    """Return the error of each row with its whole configuration (nodes and GPUs per node) excluded from the fit.
 
     Columns: nodes, gpus_per_node, order, block, rate_flop_per_s (predicted), error_ratio (predicted / given - 1),
     reason.
-    What cannot be predicted, a network that no other row has, is NaN with the reason.
+    Rows that cannot be predicted, such as a network that no other row has, are NaN with a reason.
     """
     rates = np.asarray(rate_flop_per_s, dtype=np.float64)
     parts = []
@@ -120,13 +120,13 @@ def leave_one_out(rows: pd.DataFrame, rate_flop_per_s: Sequence[float] | Floats)
 
 GPU_PEAK_FLOP_PER_S = 6.6e12
 AVX2_PEAK_FLOP_PER_S, AVX512_PEAK_FLOP_PER_S = 1.3312e12, 2.6624e12
-"""2 x 16 cores x 2.6 GHz with 16 or 32 operations per cycle: assumed, the source gives no peak of its processors."""
+"""2 x 16 cores x 2.6 GHz with 16 or 32 operations per cycle: assumed, because the source gives no processor peak."""
 GOOD_RATIO = 0.05
 
 
 @dataclass(frozen=True)
 class AssumptionSet:
-    """What one column of the comparison assumes; ``fitted_to`` names the rates that its parameters were fitted to."""
+    """Assumptions of one column of the comparison; ``fitted_to`` names the rates used for the fit."""
 
     name: str
     assumptions: str
@@ -177,7 +177,7 @@ def _columns(rows: int = 8) -> dict[str, Floats]:
 
 
 def _scenario(cpu_peak: float, gpu_peak: float, ratios: tuple[float, float, float], rows: int = 8) -> Scenario:
-    """Return the rows of Table 2 with rates of peaks; ``ratios`` are those of BLAS, processors and GPUs."""
+    """Return the rows of Table 2 with rates derived from peaks; ``ratios`` are those of BLAS, processors and GPUs."""
     table = _columns(rows)
     blas, cpu, gpu = ratios
     rates: NodeRates = rates_of_peaks(
@@ -204,7 +204,7 @@ def _fitted_set(name: str, fitted_to: Literal["estimated", "real"]) -> Assumptio
 
 
 def compare_table_2() -> pd.DataFrame:
-    """Return Table 2 once for every assumption set, with the model's rate and errors (table ``hpl_published``)."""
+    """Return Table 2 once per assumption set, with the model's rate and errors (table ``hpl_published``)."""
     return _compare().copy()
 
 
@@ -232,7 +232,7 @@ def _compare() -> pd.DataFrame:
 
 
 def measure_leave_one_out() -> dict[str, float]:
-    """Return the largest error of a configuration that the fit had not seen, for estimated and real rates."""
+    """Return the largest error of a configuration excluded from the fit, for estimated and real rates."""
     table = read_table_2()
     names = ("estimated", "real")
     errors = {name: leave_one_out(table, table[f"{name}_rate_flop_per_s"].to_numpy())["error_ratio"] for name in names}

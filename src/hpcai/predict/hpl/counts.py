@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 FlopCount = Literal["hpl", "linpack"]
-"""``hpl``: 2/3 N³ + 3/2 N², by which HPL 2.3 divides its time. ``linpack``: 2/3 N³ + 2 N², printed in eq. 2."""
+"""``hpl``: 2/3 N³ + 3/2 N², which HPL 2.3 divides by its time. ``linpack``: 2/3 N³ + 2 N², printed in eq. 2."""
 
 SECOND_ORDER: dict[str, float] = {"hpl": 3 / 2, "linpack": 2.0}
 
 Floats = NDArray[np.float64]
 Values: TypeAlias = Any
-"""A number or an array of numbers: equations give back what they are given."""
+"""A number or an array; equations return the type that they receive."""
 BYTES_PER_DOUBLE = 8
 
 
 def count_reported_flop(order: Values, count: FlopCount = "hpl") -> Values:
-    """Return the operations [flop] that a rate is reported with."""
+    """Return the operations [flop] of a reported rate."""
     return order * (2 / 3 * order * order + SECOND_ORDER[count] * order)
 
 
@@ -49,7 +49,7 @@ def count_host_link_bytes(
     gpu_share_ratio
         Share R of the update that GPUs compute, 0 to 1.
     a22_both_ways
-        Count the trailing matrix there and back; the source counts one way.
+        Count the trailing matrix in both directions; the source counts one.
     """
     ways = 2 if a22_both_ways else 1
     moved = trailing_order * block * (1 + gpu_share_ratio) + ways * trailing_order * trailing_order * gpu_share_ratio
@@ -62,7 +62,7 @@ def count_panel_link_bytes(trailing_order: Values, block: Values) -> Values:
 
 
 def count_exchange_bytes(trailing_order: Values, block: Values) -> Values:
-    """Return the bytes [B] that the row exchanges of one step read and write in memory, 32 NB m.
+    """Return the bytes [B] of memory traffic for the row exchanges of one step, 32 NB m.
 
     NB pairs of rows of m elements; each element of a pair is read and written (HPL's dlaswp).
     """

@@ -1,4 +1,4 @@
-"""Data of Figs 5, 6 and 7 of Hu and Lu 2021, and of the same questions asked of other variants."""
+"""Data of Figs 5, 6 and 7 of Hu and Lu 2021, and of the same questions for other variants."""
 
 import itertools
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def single_node_scenario(
 ) -> Scenario:
     """Return the node of Figs 5 and 6: N = 125,000, four GPUs of 6.6 TFLOP/s times a multiplier, e 0.9.
 
-    The processors' peak of 2.6624 TFLOP/s and ``pipe``'s 64 chunks are assumed; the figures' source gives neither.
+    The processors' peak of 2.6624 TFLOP/s and ``pipe``'s 64 chunks are assumed, because the source gives neither.
     """
     gpu_peak = GPU_PEAK_FLOP_PER_S * np.asarray(gpu_multiplier, dtype=np.float64)
     rates = rates_of_peaks(AVX512_PEAK_FLOP_PER_S, gpu_peak, 4, blas_ratio=0.9, gpu_ratio=0.9)
@@ -68,8 +68,8 @@ def two_node_scenario(
 def sweep_figures(variants: Sequence[Variant] = VARIANTS_SHOWN) -> pd.DataFrame:
     """Return the data of Figs 5, 6 and 7 for each variant (table ``hpl_sweeps``).
 
-    The efficiency is over the peak of the GPUs alone. Fig. 6 has one row per block and multiplier, with the least host
-    link that keeps :data:`TARGET_RATIO`, NaN with a reason where none does.
+    The efficiency is over the peak of the GPUs alone. Fig. 6 has one row per block and multiplier, with the slowest
+    host link that keeps :data:`TARGET_RATIO`; NaN with a reason if there is none.
     """
     parts = [sweep(variant) for sweep in (sweep_figure_5, sweep_figure_6, sweep_figure_7) for variant in variants]
     return pd.concat(parts, ignore_index=True)
@@ -91,7 +91,7 @@ def sweep_figure_6(variant: Variant) -> pd.DataFrame:
         for block, multiplier in grid.itertuples(index=False)
     ]
     link = np.array([answer.value for answer in answers])
-    # What is not reachable has no scenario: computed with a stand-in, then blanked.
+    # Unreachable targets have no scenario: compute with a stand-in, then blank the result.
     blocks, multipliers = grid["block"].to_numpy(), grid["gpu_multiplier"].to_numpy()
     scenario = single_node_scenario(blocks, np.where(np.isnan(link), 1.0, link), multipliers, variant)
     known = grid.assign(host_link_bytes_per_s=link, reason=[answer.reason for answer in answers])

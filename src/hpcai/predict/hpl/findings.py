@@ -1,4 +1,4 @@
-"""Which findings of Hu and Lu 2021 the model reproduces, and which it does not (table ``prediction_findings``)."""
+"""Findings of Hu and Lu 2021 and whether the model reproduces them (table ``prediction_findings``)."""
 
 from typing import Literal
 
@@ -28,7 +28,7 @@ def list_findings(sweeps: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     sweeps
-        The table of :func:`hpcai.predict.hpl.figures_data.sweep_figures`, all variants.
+        The table of :func:`hpcai.predict.hpl.figures_data.sweep_figures`, with all variants.
     """
     rows = [
         *_table_2_rows(),

@@ -1,4 +1,4 @@
-"""Inverse questions: which link, network, block or order a machine needs (Hu and Lu 2021, Fig. 6)."""
+"""Inverse questions: the link, network, block or order that a machine needs (Hu and Lu 2021, Fig. 6)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ NOT_REACHABLE = Message(
 
 @dataclass(frozen=True)
 class Answer:
-    """One number with its unit, or NaN and the reason; the variant decides which way trends go."""
+    """One number with its unit, or NaN and the reason; trends depend on the variant."""
 
     value: float
     unit: str
@@ -33,10 +33,10 @@ class Answer:
 
 
 def find_host_link(scenario: Scenario, target_ratio: float) -> Answer:
-    """Return the least rate of the host link [B/s] that keeps an efficiency.
+    """Return the lowest rate of the host link [B/s] that keeps an efficiency.
 
     Efficiency is the rate over the peak of the GPUs alone. If no rate reaches the target, the value is NaN and the
-    reason names the efficiency of an endless rate; a target that every rate reaches is answered likewise.
+    reason gives the efficiency at an infinite rate; likewise if every rate reaches the target.
 
     Raises
     ------
@@ -53,12 +53,12 @@ def find_host_link(scenario: Scenario, target_ratio: float) -> Answer:
 
 
 def find_network(scenario: Scenario, target_ratio: float) -> Answer:
-    """Return the least data rate of the network [bit/s] that keeps an efficiency; see :func:`find_host_link`.
+    """Return the lowest data rate of the network [bit/s] that keeps an efficiency; see :func:`find_host_link`.
 
     Raises
     ------
     ConfigError
-        As there, and for one node or a scenario without a network.
+        As for the host link, and for one node or a scenario without a network.
     """
     network = scenario.network
     if network is None or np.any(np.asarray(scenario.nodes) <= 1):
@@ -90,17 +90,17 @@ def _find_rate(scenario: Scenario, efficiency: Callable[[float], float], target_
             else f"no bound: {low:g} {unit} already gives an efficiency of {worst:.4f}, at least {target_ratio:g}"
         )
         return Answer(np.nan, unit, scenario.variant, scenario.form, reason)
-    # Rates span many orders of magnitude: their logarithm is searched.
+    # Search logarithms, because rates span many orders of magnitude.
     root = brentq(lambda log_rate: efficiency(np.exp(log_rate)) - target_ratio, np.log(low), np.log(high), xtol=1e-12)
     return Answer(float(np.exp(root)), unit, scenario.variant, scenario.form)
 
 
 def find_block(scenario: Scenario, candidates: tuple[int, ...] = BLOCKS) -> Answer:
-    """Return the block with the highest rate among candidates; larger than the order are left out.
+    """Return the candidate block with the highest rate; blocks larger than the order are ignored.
 
     The rate of ``device`` falls with the block, those of ``balance`` and ``pipe`` rise: the answer depends on the
-    variant. The model has no start-up cost per step and no GEMM rate that depends on the block, so that its best block
-    is often the smallest or largest candidate; the reason says so.
+    variant. The model has neither a start-up cost per step nor a GEMM rate that depends on the block. So the best block
+    is often the smallest or largest candidate, which the reason mentions.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def find_order(memory_bytes: float, block: int, fraction_ratio: float = 0.9, var
     Parameters
     ----------
     memory_bytes
-        All memory that holds the matrix [B]: of all GPUs for ``device``, of all nodes for the others.
+        Total memory for the matrix [B]: of all GPUs for ``device``, of all nodes for the others.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Table 2 of Hu and Lu 2021: its numbers, and where they disagree with each other."""
+"""Table 2 of Hu and Lu 2021: its numbers, and their contradictions."""
 
 import numpy as np
 import pandas as pd
@@ -17,17 +17,17 @@ _TABLE_2 = (
     (2, 4, 176000, 128, 139.35, 24832, 26082, 5.10),
 )
 TIME_TOLERANCE_RATIO = 0.003
-"""Printed and implied times that agree do so within this."""
+"""Tolerance between printed and implied times."""
 DIFFERENCE_ROUNDING_RATIO = 0.5e-4
-"""Half of the last printed digit of the difference; the rates' own rounding adds as much again."""
+"""Half of the last printed digit of the difference; rounding of the rates adds as much again."""
 
 
 def read_table_2() -> pd.DataFrame:
-    """Return Table 2 in SI units with what its numbers imply, computed.
+    """Return Table 2 in SI units, with the values implied by its numbers.
 
     Columns: row (1 to 8), nodes, gpus_per_node, order, block, estimated_rate_flop_per_s, real_rate_flop_per_s,
     printed_time_s, implied_time_s (2/3 N³ over the estimated rate), printed_difference_ratio, difference_ratio
-    (estimated / real - 1), note (which printed number disagrees; the estimated rate is the one to use), method, source.
+    (estimated / real - 1), note (printed numbers that disagree; use the estimated rate), method, source.
     """
     names = ["nodes", "gpus_per_node", "order", "block", "printed_time_s", "real", "estimated", "printed_percent"]
     table = pd.DataFrame(_TABLE_2, columns=names)

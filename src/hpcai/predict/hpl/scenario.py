@@ -1,4 +1,4 @@
-"""One HPL run, or thousands that broadcast: what the step model is asked (Hu and Lu 2021)."""
+"""One HPL run, or thousands that broadcast: the input of the step model (Hu and Lu 2021)."""
 
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
@@ -25,10 +25,10 @@ NO_PRINTED_FORM = {
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRates:
-    """Peak and effective rates [flop/s] of one node; GPUs of a node together.
+    """Peak and effective rates [flop/s] of one node; the GPUs of a node count together.
 
-    Peaks are for efficiencies and for the share R0 of ``pipe``; effective rates are what steps are divided by.
-    NaN = not known.
+    Peaks serve for efficiencies and for the share R0 of ``pipe``; steps are divided by effective rates.
+    NaN = unknown.
     """
 
     cpu_rate_flop_per_s: ArrayLike
@@ -46,7 +46,7 @@ def rates_of_peaks(
     cpu_ratio: ArrayLike = 1.0,
     gpu_ratio: ArrayLike = 1.0,
 ) -> NodeRates:
-    """Return C = C_peak e_blas e_cpu and G = n_gpu G_peak e_blas e_gpu beside the peaks.
+    """Return C = C_peak e_blas e_cpu and G = n_gpu G_peak e_blas e_gpu, with the peaks.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def rates_of_peaks(
     Raises
     ------
     ConfigError
-        If an efficiency is not within 0 (excluded) and 1, or a number of GPUs is not a natural number.
+        If an efficiency is not within 0 (exclusive) and 1, or a number of GPUs is not a natural number.
     """
     for name, ratio in (("blas_ratio", blas_ratio), ("cpu_ratio", cpu_ratio), ("gpu_ratio", gpu_ratio)):
         require_efficiency(name, ratio)
@@ -80,12 +80,12 @@ def rates_of_peaks(
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What is computed, on what, by which equations. Numbers may be arrays that broadcast against each other.
+    """What to compute, on which hardware, with which equations. Numbers may be arrays that broadcast.
 
     Attributes
     ----------
     order, block
-        N and NB; the remainder N mod NB is left out of the steps.
+        N and NB; steps omit the remainder N mod NB.
     rates
         Rates of one node. ``cpu``: ``cpu_rate_flop_per_s`` is that of the update (DGEMM).
     variant
@@ -95,19 +95,19 @@ class Scenario:
     form
         ``printed`` exists for ``pipe`` only: whole trailing matrix moved before GPUs start, eqs 15 and 16 as printed.
     nodes, network, network_efficiency_ratio, topology
-        Between nodes; with one node nothing of it counts. A topology may be an array of names.
+        Links between nodes; ignored for one node. A topology may be an array of names.
     host_link_bytes_per_s
-        B of a node [B/s]; not used by ``cpu`` and ``calibrated``.
+        B of a node [B/s]; unused by ``cpu`` and ``calibrated``.
     chunks
         Parts in which ``pipe`` moves the trailing matrix.
     trsm
-        Add the triangular solve, on GPUs (``device``) or split as the update (assumed); ``cpu`` follows its rate.
+        Add the triangular solve, on GPUs (``device``) or split like the update (assumed); ``cpu`` uses its rate.
     a22_both_ways
         ``balance``: the trailing matrix goes to GPUs and back.
     trsm_rate_flop_per_s, panel_rate_flop_per_s
-        ``cpu``: rates of solve and panel; NaN = that part is left out, as in the source.
+        ``cpu``: rates of solve and panel; NaN omits the part, as in the source.
     flop_count
-        Operations that the rate is reported with.
+        Operations counted in the reported rate.
     first_step
         First k of the sum; None = 1, and 0 for ``calibrated``.
     """
@@ -151,17 +151,17 @@ class Columns:
     panel_rate: Floats
 
     def take(self, rows: Rows) -> "Columns":
-        """Return some rows as columns, so that steps can run along the second axis."""
+        """Return some rows as columns, which lets steps run along the second axis."""
         return Columns(*(getattr(self, field.name)[rows][:, np.newaxis] for field in fields(self)))
 
 
 def lay_out(scenario: Scenario) -> tuple[Columns, tuple[int, ...]]:
-    """Check a scenario; return its numbers flattened, and the shape of the answer.
+    """Check a scenario; return its numbers flattened, and the shape of the result.
 
     Raises
     ------
     ConfigError
-        For what the variant cannot compute, naming the field.
+        If the variant cannot compute it; names the field.
     """
     rates, network = scenario.rates, scenario.network
     values: tuple[ArrayLike, ...] = (

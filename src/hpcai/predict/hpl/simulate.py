@@ -1,4 +1,4 @@
-"""Runs the step model: thousands of scenarios at once, or all steps of one as a table (Hu and Lu 2021)."""
+"""Run the step model: thousands of scenarios at once, or all steps of one as a table (Hu and Lu 2021)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -20,13 +20,13 @@ from hpcai.predict.hpl.scenario import Columns, Rows, Scenario, lay_out
 from hpcai.predict.hpl.variants import STEPS, network_step_s
 
 STEPS_AT_ONCE = 2**13
-"""Scenarios times steps that are computed together: arrays of 64 KiB stay in a core's cache, and the allocator reuses
-their memory instead of asking for it each time (measured: 2 to 3 times faster than 256 KiB)."""
+"""Scenarios times steps computed together: arrays of 64 KiB fit in a core's cache, and the allocator reuses their
+memory instead of requesting it each time (measured: 2 to 3 times faster than 256 KiB)."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says; arrays have the broadcast shape of the scenario.
+    """Result of the model; arrays have the broadcast shape of the scenario.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class Prediction:
     rate_flop_per_s
         Reported operations over this time.
     peak_flop_per_s, efficiency_ratio
-        Peak of all GPUs of all nodes (``cpu``: of all processors), and the rate over it; NaN where no peak is known.
+        Peak of all GPUs of all nodes (``cpu``: of all processors), and the rate over it; NaN if no peak is known.
     variant, form, flop_count, method
-        Which equations these numbers are.
+        The equations used.
     """
 
     time_s: Floats
@@ -61,7 +61,7 @@ def simulate(scenario: Scenario) -> Prediction:
     Raises
     ------
     ConfigError
-        For a scenario that cannot be computed, naming the field.
+        If a scenario cannot be computed; names the field.
     """
     columns, shape = lay_out(scenario)
     time_s = np.empty_like(columns.order)
@@ -85,12 +85,12 @@ def tabulate_steps(scenario: Scenario) -> pd.DataFrame:
 
     Columns: step, trailing_order, gemm_flop, trsm_flop, panel_flop, cpu_share_ratio, host_link_bytes and network_bytes
     (of one node), node_s, network_s, step_s, variant, form, method. Operations of solve and panel are listed for every
-    variant, whether its time counts them or not.
+    variant, whether or not its time includes them.
 
     Raises
     ------
     ConfigError
-        If the scenario is more than one.
+        If there is more than one scenario.
     """
     columns, shape = lay_out(scenario)
     if columns.order.size != 1:
@@ -128,7 +128,7 @@ def _first_step(scenario: Scenario) -> int:
 
 
 def _share_out(columns: Columns) -> Iterator[Rows]:
-    """Yield rows with like numbers of steps, so that little is computed in vain, and bounded memory."""
+    """Yield rows with similar numbers of steps, which avoids wasted work and bounds memory."""
     steps = np.floor(columns.order / columns.block)
     ordered = np.argsort(steps, kind="stable")[::-1]
     start = 0

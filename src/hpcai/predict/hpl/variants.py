@@ -1,4 +1,4 @@
-"""The equations of each variant for one step: time, the processor's share, bytes (Hu and Lu 2021, sections 4 and 5)."""
+"""Equations of each variant for one step: time, the processor's share, bytes (Hu and Lu 2021, sections 4 and 5)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ def split_step(
     host_link_bytes_per_s: Values,
     a22_both_ways: bool = False,
 ) -> Floats:
-    """Return the GPUs' share R_k of one step, with its transfer in the balance, clipped to 0 … 1 (eq. 8 corrected).
+    """Return the GPUs' share R_k of one step, including its transfer, clipped to 0 … 1 (eq. 8 corrected).
 
     R_k = (1 - C a / (B W)) / (1 + C/G + C b / (B W)) with a = 8 m NB, b = 8 (m NB + m²), W = 2 NB m²; both parts are
     multiplied by m, so that a last step with m = 0 has the share 0 instead of 0/0.
@@ -46,9 +46,9 @@ def split_step(
 
 @dataclass(frozen=True)
 class NodeStep:
-    """One step as if one node did all of it; ``nodes`` share it evenly.
+    """One step as if one node did everything; ``nodes`` share it evenly.
 
-    ``cpu_share_ratio`` is the processor's part of the update; ``host_link_bytes`` is 0 where nothing crosses the link.
+    ``cpu_share_ratio`` is the processor's part of the update; ``host_link_bytes`` is 0 without traffic on the link.
     """
 
     time_s: Values
@@ -80,7 +80,7 @@ def step_of_balance(m: Floats, case: Columns, scenario: Scenario) -> NodeStep:
 def step_of_pipe(m: Floats, case: Columns, scenario: Scenario) -> NodeStep:
     """``pipe``: max((1 - R0) W / C, 8 m² R0 / (n B) + R0 W / G), R0 of the peaks.
 
-    Printed form: nothing overlaps, the whole trailing matrix is moved first (n = 1).
+    Printed form: nothing overlaps, and the whole trailing matrix is moved first (n = 1).
     """
     share = split_by_rates(case.cpu_peak, case.gpu_peak)
     chunks = 1.0 if scenario.form == "printed" else case.chunks
@@ -95,7 +95,7 @@ def step_of_pipe(m: Floats, case: Columns, scenario: Scenario) -> NodeStep:
 def step_of_device(m: Floats, case: Columns, scenario: Scenario) -> NodeStep:
     """``device``: W / G + P / C + 16 (m + NB) NB / B (text of section 5.1)."""
     moved = count_panel_link_bytes(m, case.block)
-    # Products of steps with one number per scenario: divisions of whole arrays take several times longer.
+    # Multiply steps by one factor per scenario: dividing whole arrays takes several times longer.
     time_s = count_gemm_flop(m, case.block / case.gpu_rate)
     time_s = time_s + count_panel_flop(m, case.block) * (1 / case.cpu_rate) + moved * (1 / case.host_link)
     if scenario.trsm:
@@ -128,7 +128,7 @@ STEPS: dict[str, Callable[[Floats, Columns, Scenario], NodeStep]] = {
 def network_step_s(m: Floats, case: Columns, scenario: Scenario) -> Values:
     """Return the network time [s] of one step: τ times the message of 8 NB m / nodes bytes; 0 for one node.
 
-    ``calibrated`` has no topology: its fitted rate stands for it.
+    ``calibrated`` has no topology: its fitted rate includes it.
     """
     if scenario.network is None or not np.any(case.nodes > 1):
         return 0.0

@@ -1,6 +1,6 @@
-"""How well regressors estimate cases that they never saw, beside the two baselines.
+"""Accuracy of the regressors on unseen cases, compared with two baselines.
 
-Errors are those of Barrachina et al. (2023, doi 10.1007/s00607-021-00997-9, section 4): RE = (estimated - measured) /
+Errors follow Barrachina et al. (2023, doi 10.1007/s00607-021-00997-9, section 4): RE = (estimated - measured) /
 measured, and the weighted error of a set, the sum of absolute errors over the sum of measured times.
 """
 
@@ -18,11 +18,11 @@ from hpcai.predict.kernels.regressor import EstimateErrors, Floats, KernelRegres
 from hpcai.predict.kernels.samples import LEAST_SAMPLES, KernelSamples
 
 GOAL_RATIO = 0.20
-"""Mean absolute relative error of a kernel on its test cases."""
+"""Goal for the mean absolute relative error of a kernel on its test cases."""
 MEDIAN_GOAL_RATIO = 0.12
-"""Median over the kernels of that error."""
+"""Goal for the median of that error over the kernels."""
 GAIN_GOAL_RATIO = 2.0
-"""Error of the log-linear fit over that of the regressor."""
+"""Goal for the error of the log-linear fit over that of the regressor."""
 ACCURACY_COLUMNS = columns_of("kernel_accuracy")
 GOAL_COLUMNS = columns_of("kernel_goals")
 SOURCE = "kernel_times: test cases that no fit has seen"
@@ -32,12 +32,12 @@ ERROR_COLUMNS = columns_of("kernel_errors")
 
 @dataclass(frozen=True)
 class KernelResult:
-    """A kernel's regressor and the baselines, tested; without a regressor there were too few cases.
+    """Test results of a kernel's regressor and the baselines; with too few cases there is no regressor.
 
     Attributes
     ----------
     estimated_s, log_linear_s, two_parameter_s
-        Times of the test cases as the regressor and the baselines estimate them.
+        Times of the test cases as estimated by the regressor and the baselines.
     """
 
     samples: KernelSamples
@@ -68,7 +68,7 @@ def collect_accuracy(results: Iterable[KernelResult]) -> pd.DataFrame:
     """Return table ``kernel_accuracy``: one row per kernel, ratios over its test cases.
 
     ``within_goal`` is true if the mean absolute relative error is at most 20 % and that of the log-linear fit is at
-    least twice as large; it is empty for a kernel without a regressor, whose `reason` says why.
+    twice as large or more; it is empty for a kernel without a regressor, whose `reason` explains why.
     """
     rows = [_accuracy_row(result) for result in results]
     return pd.DataFrame(rows, columns=list(ACCURACY_COLUMNS)).astype({"within_goal": "boolean"})
@@ -93,7 +93,7 @@ def collect_errors(results: Iterable[KernelResult]) -> pd.DataFrame:
 
 
 def summarise_goals(accuracy: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per goal of the regressors, and how many kernels reach it.
+    """Return one row per goal of the regressors, with the number of kernels that meet it.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ def summarise_goals(accuracy: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``goal`` (what is judged), ``value_ratio`` (of the worst kernel, or the median), ``goal_ratio``,
+        ``goal`` (the quantity), ``value_ratio`` (of the worst kernel, or the median), ``goal_ratio``,
         ``within_goal``, ``kernels``, ``kernels_within_goal``, ``worst_kernel``. Kernels without a regressor have no
-        value and reach no goal; without a kernel there is no row.
+        value and meet no goal; without kernels there are no rows.
     """
     if accuracy.empty:
         return pd.DataFrame(columns=list(GOAL_COLUMNS))
@@ -125,7 +125,7 @@ def summarise_goals(accuracy: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name(values: pd.Series, *, largest: bool) -> str:
-    """Return the kernel of the largest or smallest value, blank if there is none."""
+    """Return the kernel with the largest or smallest value; blank if there is none."""
     known = values.dropna()
     if known.empty:
         return ""

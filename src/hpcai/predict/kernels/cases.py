@@ -1,7 +1,7 @@
-"""The kernels that a training step is made of, their sizes, and random cases of each to measure.
+"""The kernels of a training step, their sizes, and random cases of each to measure.
 
-Kernels and ranges follow the approach of Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9); the list and the
-ranges are proposed, because the source's tables 2 to 5 are not available. The bytes of element-wise kernels are passes
+Kernels and ranges follow the approach of Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9). The list and the
+ranges are our own, because the source's tables 2 to 5 are not available. The bytes of element-wise kernels are passes
 over memory, with the assumed coefficients of the ``full`` cost model of :mod:`hpcai.predict.training`.
 """
 
@@ -21,18 +21,18 @@ ELEMENT_BYTES = 4
 CHANNEL_STEP = 8
 LARGEST_WORK_FLOP = 2.5e9
 LARGEST_MOVED_BYTES = 2.0**28
-"""Larger cases take much of a measurement's time and memory; the layers of the networks at hand move less."""
+"""Larger cases need much time and memory to measure; the layers of our networks move less."""
 Family = Literal["convolution", "gemm", "elementwise", "update"]
 Numbers = NDArray[np.float64]
 Case = Mapping[str, ArrayLike] | pd.DataFrame
-"""Sizes by the names of a kernel's inputs: whole numbers, or arrays and columns of them for many cases at once."""
+"""Sizes by the names of a kernel's inputs: whole numbers, or arrays or columns of them for many cases at once."""
 Cost = Callable[[dict[str, Numbers]], ArrayLike]
 
 CONVOLUTION = ("batch", "edge", "channels_in", "channels_out", "kernel_edge", "stride")
 GEMM = ("m", "n", "k")
 IMAGE = ("batch", "edge", "channels_in")
 INPUTS = (*CONVOLUTION, *GEMM, "parameters", "size_bytes")
-"""All inputs; a table of cases has a column for each, NaN where a kernel has no such size."""
+"""All inputs; a table of cases has one column per input, NaN where a kernel lacks the size."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class Kernel:
     name
         Its name in every table.
     family
-        What kind of operation it is.
+        Kind of operation.
     measured_with
-        The family whose measuring process runs it.
+        The family whose measuring process runs the kernel.
     inputs
-        Names of its sizes, in the order in which cases are drawn.
+        Names of its sizes, in the order in which they are drawn.
     ranges
         Smallest and largest value of each size; kernel edge and stride are drawn from their own lists.
     flop_of, bytes_of
-        The costs behind :meth:`work_flop` and :meth:`moved_bytes`.
+        Cost functions behind :meth:`work_flop` and :meth:`moved_bytes`.
     """
 
     name: str
@@ -67,12 +67,12 @@ class Kernel:
         """Return the arithmetic operations of a case [flop].
 
         A multiply-add counts 2; padded zeros of convolutions count; comparisons, exponentials and divisions count 1.
-        Element-wise kernels have the operations of their formula.
+        Element-wise kernels count the operations of their formula.
         """
         return np.asarray(self.flop_of(self._sizes(case)), np.float64)
 
     def moved_bytes(self, case: Case) -> Numbers:
-        """Return the bytes that must be read and written at least, each tensor once per pass (modelled) [B]."""
+        """Return the smallest number of bytes read and written, each tensor once per pass (modelled) [B]."""
         return np.asarray(self.bytes_of(self._sizes(case)), np.float64)
 
     def _sizes(self, case: Case) -> dict[str, Numbers]:
@@ -82,19 +82,19 @@ class Kernel:
 def sample_cases(kernel: str, count: int, seed: int) -> pd.DataFrame:
     """Draw random cases of a kernel.
 
-    The sizes are log-uniform whole numbers; but the channels of half of the convolutions are uniform, because most of
-    the work of networks is in layers with many. From 8 on, channels are multiples of 8, as those of networks are: other
-    numbers take other code (batch normalisation ten times as long), which is no smooth function of the size. The
-    kernel edge is one of 1, 3 and 5, the stride at most that. A case is drawn again if it has
-    :data:`LARGEST_WORK_FLOP`, :data:`LARGEST_MOVED_BYTES` or more, or was drawn before. Of one seed, the first cases
-    are always the same, however many are asked for.
+    Sizes are log-uniform whole numbers, except that the channels of half of the convolutions are uniform, because
+    layers with many channels do most of a network's work. From 8 on, channels are multiples of 8, as in real networks:
+    other numbers run different code (batch normalisation takes ten times as long), which is not a smooth function of
+    the size. The kernel edge is 1, 3 or 5, the stride at most that. A case is redrawn if it has
+    :data:`LARGEST_WORK_FLOP`, :data:`LARGEST_MOVED_BYTES` or more, or is a duplicate. For a given seed, the first cases
+    are always the same, whatever the number requested.
 
     Parameters
     ----------
     kernel
         A name of :data:`KERNELS`.
     count
-        How many cases.
+        Number of cases.
     seed
         Any whole number from 0.
 
@@ -104,7 +104,7 @@ def sample_cases(kernel: str, count: int, seed: int) -> pd.DataFrame:
         One row per case, one column of whole numbers per input.
     """
     chosen = KERNELS[kernel]
-    # Each kernel has its own stream, so that a kernel more or less in the list changes none of the others.
+    # One stream per kernel, so that adding or removing a kernel does not change the others.
     generator = np.random.default_rng([seed, zlib.crc32(kernel.encode())])
     found: dict[tuple[int, ...], None] = {}
     while len(found) < count:
@@ -137,7 +137,7 @@ def _as_networks_have_them(channels: int) -> int:
 
 
 def _edge_out(case: dict[str, Numbers]) -> Numbers:
-    """Return the edge after padding to equal size ("SAME")."""
+    """Return the output edge with padding to equal size ("SAME")."""
     edge: Numbers = np.ceil(case["edge"] / case["stride"])
     return edge
 
@@ -154,7 +154,7 @@ def _convolution(dimensions: Literal[2, 3]) -> dict[str, Kernel]:
         weights: Numbers = case["kernel_edge"] ** dimensions * case["channels_in"] * case["channels_out"]
         return ELEMENT_BYTES * (inputs + outputs + weights)
 
-    # In three dimensions the networks at hand are smaller in every size.
+    # In three dimensions, our networks are smaller in every size.
     edge, channels = ((2, 56), (3, 2048)) if dimensions == 2 else ((2, 32), (1, 256))
     ranges = {"batch": (1, 32), "edge": edge, "channels_in": channels, "channels_out": channels}
     family: KernelFamily = "convolution2d" if dimensions == 2 else "convolution3d"
@@ -178,7 +178,7 @@ def _gemm() -> dict[str, Kernel]:
 
 @dataclass(frozen=True)
 class _Passes:
-    """Operations and memory passes of an element-wise kernel, per element of its input and of its output."""
+    """Operations and memory passes of an element-wise kernel, per element of its input and output."""
 
     flop_in: float
     flop_out: float
@@ -187,7 +187,7 @@ class _Passes:
     pooled: bool = False
 
 
-# Passes: BN 3 and 5, ReLU 2 and 3, pooling (i + o) each way; bias and softmax are counted from their formula.
+# Passes: BN 3 and 5, ReLU 2 and 3, pooling (i + o) each way; bias and softmax follow from their formula.
 _ELEMENTWISE = {
     "max_pool_forward": _Passes(0, 4, 1, 1, pooled=True),
     "max_pool_backward": _Passes(0, 4, 1, 1, pooled=True),
@@ -203,7 +203,7 @@ _ELEMENTWISE = {
     "softmax_backward": _Passes(0, 4, 0, 3),
 }
 POOL_EDGE = 2
-"""Pooling kernels take the largest or the mean of 2 x 2 positions, as the reference networks do."""
+"""Pooling kernels take the maximum or the mean of 2 x 2 positions, as in the reference networks."""
 
 
 def _elementwise(name: str, cost: _Passes) -> Kernel:
@@ -220,7 +220,7 @@ def _elementwise(name: str, cost: _Passes) -> Kernel:
         inputs, outputs = elements(case)
         return ELEMENT_BYTES * (cost.passes_in * inputs + cost.passes_out * outputs)
 
-    # An edge of 1 is what follows a dense layer.
+    # An edge of 1 follows a dense layer.
     smallest = POOL_EDGE if cost.pooled else 1
     ranges = {"batch": (1, 32), "edge": (smallest, 56), "channels_in": (3, 2048)}
     return Kernel(name, "elementwise", "elementwise", IMAGE, ranges, flop, moved)
@@ -259,4 +259,4 @@ FAMILIES: dict[KernelFamily, tuple[str, ...]] = {
     family: tuple(kernel.name for kernel in KERNELS.values() if kernel.measured_with == family)
     for family in get_args(KernelFamily)
 }
-"""Names of the kernels that one measuring process runs."""
+"""Names of the kernels run by one measuring process."""

@@ -25,7 +25,7 @@ from hpcai.predict.kernels.samples import (
 )
 
 COMPUTING = ("convolution", "gemm")
-"""Families whose two-parameter fit is over flop; that of the others is over bytes."""
+"""Families whose two-parameter fit uses flop; the others use bytes."""
 
 
 def estimate_log_linear(samples: KernelSamples) -> Floats:
@@ -44,9 +44,9 @@ def estimate_log_linear(samples: KernelSamples) -> Floats:
 
 
 def estimate_two_parameters(samples: KernelSamples) -> Floats:
-    """Estimate the test cases by a constant and a rate: a + flop/F, of element-wise kernels a + bytes/B.
+    """Estimate the test cases by a constant and a rate: a + flop/F, or a + bytes/B for element-wise kernels.
 
-    Both parameters are at least 0 and minimise the squared relative errors, since times span several decades.
+    Both parameters are at least 0 and minimise the squared relative errors, because times span several decades.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def estimate_two_parameters(samples: KernelSamples) -> Floats:
     amounts = _amounts(samples.kernel, samples.sizes)
     design = np.column_stack([np.ones(len(amounts)), amounts])
     weighted = design / samples.times_s[:, None]
-    # The amounts are up to 1e9 times the constant: columns of equal length keep the fit stable.
+    # Amounts are up to 1e9 times the constant; scaling the columns keeps the fit stable.
     lengths = np.linalg.norm(weighted[samples.fitted], axis=0)
     lengths[lengths == 0] = 1.0
     solution, _ = nnls(weighted[samples.fitted] / lengths, np.ones(len(samples.fitted)))
@@ -72,24 +72,23 @@ def _amounts(kernel: str, sizes: pd.DataFrame) -> Floats:
 
 
 RESTARTS = 5
-"""Trainings from different random starts; the one with the lowest validation loss is kept."""
+"""Number of random starts; the one with the lowest validation loss is kept."""
 
 
 def fit_kernels(times: pd.DataFrame, seed: int) -> tuple[dict[str, KernelRegressor], pd.DataFrame, pd.DataFrame]:
-    """Fit a regressor to every kernel of a table of measured times, and judge each on cases it never saw.
+    """Fit a regressor to every kernel of a table of measured times, and test each on unseen cases.
 
     Parameters
     ----------
     times
-        Table ``kernel_times``, of one family or all; empty, there is nothing to fit. Rows without a time are left out,
-        and counted.
+        Table ``kernel_times`` of one or all families; may be empty. Rows without a time are skipped and counted.
     seed
-        Of splits, starts and orders: the same table and seed give the same regressors.
+        Seed of splits, starts and orders: equal tables and seeds give equal regressors.
 
     Returns
     -------
     regressors
-        By kernel. A kernel with too few usable cases has none; its row of ``kernel_accuracy`` says so.
+        By kernel. A kernel with too few usable cases has none, as its row of ``kernel_accuracy`` states.
     kernel_accuracy
         One row per kernel of the table.
     kernel_errors
@@ -100,7 +99,7 @@ def fit_kernels(times: pd.DataFrame, seed: int) -> tuple[dict[str, KernelRegress
     ConfigError
         If columns are missing or a kernel is unknown.
     MissingExtraError
-        If there is something to fit, and nothing that trains.
+        If there is something to fit, but the training packages are missing.
     """
     if times.empty:
         return {}, collect_accuracy([]), collect_errors([])
@@ -127,11 +126,11 @@ def fit_kernel(
     Parameters
     ----------
     samples
-        Its measured cases; those for the test are only tested.
+        Its measured cases; test cases are not used for the fit.
     seed
-        Of starts and orders.
+        Seed of starts and orders.
     trainer_of
-        Returns the trainer of networks with so many inputs: kernels may share one.
+        Returns the trainer for networks with a given number of inputs: kernels may share one.
     """
     scaling = _find_scaling(samples)
     inputs, targets = _scale(samples, scaling)
@@ -158,7 +157,7 @@ def _find_scaling(samples: KernelSamples) -> _Scaling:
     logs = np.log(samples.sizes.to_numpy()[samples.training])
     log_times = np.log(samples.times_s[samples.training])
     deviations = logs.std(axis=0)
-    # A size that never changes, or a time, is centred only.
+    # A constant size or time is only centred.
     deviations[deviations == 0] = 1.0
     return _Scaling(logs.mean(axis=0), deviations, float(log_times.mean()), float(log_times.std()) or 1.0)
 
@@ -206,7 +205,7 @@ def _describe(samples: KernelSamples, scaling: _Scaling, network: TrainedNetwork
 
 
 def _plain(weights: NDArray[np.float32], biases: NDArray[np.float32]) -> DenseLayer:
-    """Return a layer whose numbers have no more digits than identify a float32."""
+    """Return a layer whose numbers have just enough digits to identify a float32."""
     rows = [tuple(float(str(value)) for value in row) for row in (*weights, biases)]
     return DenseLayer(weights=tuple(rows[:-1]), biases=rows[-1])
 

@@ -1,9 +1,8 @@
-"""Which kernels a layer runs in a training step, and of which sizes.
+"""Map layers to the kernels that they run in a training step, with their sizes.
 
-The kernels are measured on square images; a layer of another shape enters with the edge of a square, or cube, of the
-same area. Convolutions enter by the positions of their output times the stride, so that the work is that of the layer
-whatever its padding. Additions, concatenations, depthwise and one-dimensional convolutions, and layers of kind
-``other`` have no kernel.
+Kernels are measured on square images; a layer of another shape is replaced by a square, or cube, of equal area.
+Convolutions use the positions of their output times the stride, so the work equals that of the layer for any padding.
+Additions, concatenations, depthwise and one-dimensional convolutions, and layers of kind ``other`` have no kernel.
 """
 
 import math
@@ -15,7 +14,7 @@ from hpcai.predict.training.layers import Layer, is_transposed
 
 Stage = Literal["forward", "input gradient", "weight gradient", "element-wise backward", "update"]
 STAGES: tuple[Stage, ...] = ("forward", "input gradient", "weight gradient", "element-wise backward", "update")
-"""The update comes last: it belongs to parameters, the others to samples."""
+"""The update comes last: it depends on parameters, the others on samples."""
 ELEMENTWISE = {
     "batch_norm": "batch_norm",
     "relu": "relu",
@@ -31,14 +30,14 @@ CONVOLUTION_NAMES = {2: "conv2d", 3: "conv3d"}
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A kernel that a layer runs.
+    """A kernel run by a layer.
 
     Attributes
     ----------
     sizes
-        By the names of the kernel's inputs; edges may be fractions.
+        By name of the kernel's inputs; edges may be fractions.
     count
-        How often a step runs it.
+        Number of calls per step.
     """
 
     layer: str
@@ -49,7 +48,7 @@ class KernelCall:
 
 
 def list_kernel_calls(layer: Layer, batch: int) -> tuple[KernelCall, ...]:
-    """Return all kernels of a layer in one step, in the order of `STAGES`; none if no kernel describes it.
+    """Return all kernels of a layer in one step, in the order of `STAGES`; empty if no kernel describes it.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ def list_kernel_calls(layer: Layer, batch: int) -> tuple[KernelCall, ...]:
 
 
 def describe_approximations(layer: Layer) -> tuple[str, ...]:
-    """Return a sentence for each respect in which a layer's kernels are not quite the layer."""
+    """Return one sentence per difference between a layer and its kernels."""
     found = []
     extents = (layer.input_shape[:-1], layer.output_shape[:-1], layer.kernel, layer.strides)
     if layer.kind in {*ELEMENTWISE, "convolution"} and any(len(set(extent)) > 1 for extent in extents):
@@ -95,7 +94,7 @@ def _list_linear(layer: Layer, batch: int) -> Iterator[KernelCall]:
 
 
 def _find_gemms(layer: Layer, batch: int) -> list[tuple[str, dict[str, float]]]:
-    """Return the products of a dense layer as Barrachina et al. (2023) shape them: outputs first."""
+    """Return the products of a dense layer as shaped in Barrachina et al. (2023): outputs first."""
     rows = batch * math.prod(layer.input_shape[:-1])
     n_in, n_out = layer.input_shape[-1], layer.output_shape[-1]
     return [

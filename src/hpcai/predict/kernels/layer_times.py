@@ -1,4 +1,4 @@
-"""Times of layers by kernel regressors, in the form that the step model combines with messages, update and input."""
+"""Layer times from kernel regressors, in the form that the step model combines with messages, update and input."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from hpcai.predict.training.roofline_cost import Floats, LayerTimes
 def time_layers_by_kernels(
     network: LayerList, batch: ArrayLike, regressors: Mapping[str, KernelRegressor]
 ) -> tuple[LayerTimes, Floats]:
-    """Return what each layer takes, and the update of all weights, as the regressors of one machine estimate it.
+    """Return the time of each layer, and of the update of all weights, from the regressors of one machine.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def time_layers_by_kernels(
     batch
         Samples per process, shape (scenarios,).
     regressors
-        By kernel, of the machine whose times are wanted.
+        By kernel, from the machine of interest.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Training the regressor's network with Keras, one compiled call per epoch.
+"""Train the regressor's network with Keras, one compiled call per epoch.
 
-An epoch of 640 cases takes milliseconds of arithmetic: started step by step from Python it takes 20 times as long as
-compiled whole, which is why the epochs are not left to ``Model.fit``. The two rules at their ends are Keras' own
-``ReduceLROnPlateau`` and ``EarlyStopping``, with any gain counting as a gain.
+An epoch of 640 cases takes milliseconds of arithmetic. Starting it step by step from Python takes 20 times as long as a
+compiled epoch, so we do not use ``Model.fit``. The two rules between epochs are those of Keras'
+``ReduceLROnPlateau`` and ``EarlyStopping``, where any improvement counts.
 """
 
 import math
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 LEARNING_RATE = 1e-3
 LEARNING_RATE_FACTOR = 0.1
 REDUCE_AFTER_EPOCHS, STOP_AFTER_EPOCHS = 15, 20
-"""Epochs without a gain on the validation cases: Barrachina et al. (2023), section 3."""
+"""Epochs without improvement on the validation cases: Barrachina et al. (2023), section 3."""
 BATCH_CASES = 16
-"""The source names none."""
+"""Our choice; the source gives none."""
 MOST_EPOCHS = 2000
-"""Never reached in practice; without a gain in 20 epochs training ends."""
+"""Never reached in practice; training ends after 20 epochs without improvement."""
 Floats = NDArray[np.float32]
 Arrays = tuple[Floats, Floats]
 """Inputs, shape (cases, inputs), and targets, shape (cases,); both scaled, float32."""
@@ -35,7 +35,7 @@ Arrays = tuple[Floats, Floats]
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """The best weights that a training saw, and how it went."""
+    """The best weights of a training, and its course."""
 
     weights: tuple[Floats, ...]
     epochs: int
@@ -43,16 +43,16 @@ class TrainedNetwork:
 
 
 def use_one_thread() -> None:
-    """Let TensorFlow compute on one thread, if it has not begun to compute; results do not depend on it."""
+    """Make TensorFlow use one thread, if it has not started computing; results do not depend on it."""
     import tensorflow as tf
 
-    with suppress(RuntimeError):  # it has begun: its threads are what they are
+    with suppress(RuntimeError):  # it has started: its threads can no longer change
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions of what trains, by package."""
+    """Return the versions of the training packages."""
     import keras
     import tensorflow as tf
 
@@ -60,7 +60,7 @@ def software_versions() -> dict[str, str]:
 
 
 class NetworkTrainer:
-    """A network of one shape that is trained again and again from new starts, compiled once.
+    """A network of one shape that is trained repeatedly from new starts, compiled once.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class NetworkTrainer:
         self._run_epoch = _compile_epoch(self._model, self._optimizer)
 
     def train(self, training: Arrays, validation: Arrays, seed: int) -> TrainedNetwork:
-        """Train from a random start until the validation cases gain nothing more."""
+        """Train from a random start until the validation cases stop improving."""
         import tensorflow as tf
 
         self._restart(seed)
@@ -90,7 +90,7 @@ class NetworkTrainer:
         best, best_loss, stale, epoch = self._model.get_weights(), math.inf, 0, 0
         while epoch < MOST_EPOCHS and stale < STOP_AFTER_EPOCHS:
             epoch += 1
-            # What does not fill the last batch waits for the next epoch, which has another order.
+            # Cases left over from the last batch wait for the next epoch, which has another order.
             order = generator.permutation(cases)[: cases // batch * batch].reshape(-1, batch)
             loss = float(self._run_epoch(tf.constant(order, tf.int32), *constants))
             if loss < best_loss:
@@ -102,7 +102,7 @@ class NetworkTrainer:
         return TrainedNetwork(tuple(best), epoch, best_loss)
 
     def _restart(self, seed: int) -> None:
-        """Give the network a random start (Glorot, Keras' default) and the optimizer an empty memory."""
+        """Reset the network to a random start (Glorot, Keras' default) and clear the optimizer's state."""
         import keras
 
         for number, layer in enumerate(self._model.layers):

@@ -1,8 +1,8 @@
-"""A trained kernel regressor: stored as plain numbers, and evaluated without the framework that trained it.
+"""A trained kernel regressor: stored as plain numbers, and evaluated without the training framework.
 
-The network is that of Barrachina et al. (2023, doi 10.1007/s00607-021-00997-9, section 3): the sizes of an operation
-go through five dense layers of 50 with ReLU to one number. Inputs and times are logarithms, centred and scaled with the
-statistics of the training cases; the source has the logarithms only.
+The network follows Barrachina et al. (2023, doi 10.1007/s00607-021-00997-9, section 3): the sizes of an operation
+pass through five dense layers of 50 with ReLU to one number. Inputs and times are logarithms, centred and scaled with
+statistics of the training cases; the source only takes logarithms.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ HIDDEN_LAYERS, HIDDEN_WIDTH = 5, 50
 Sizes = pd.DataFrame | Mapping[str, ArrayLike]
 """Columns or arrays of equal length, one per size."""
 _ROUNDING = 1e-9
-"""Edges of areas that are no squares are roots: they may miss the training range by a rounding."""
+"""Edges of non-square areas are roots, so they may miss the training range by rounding."""
 
 
 class _Stored(BaseModel):
@@ -31,7 +31,7 @@ class _Stored(BaseModel):
 
 
 class InputScale(_Stored):
-    """How one size enters the network, and which sizes were trained."""
+    """Scaling of one input size, and the range of training."""
 
     name: str
     log_mean: float
@@ -48,7 +48,7 @@ class DenseLayer(_Stored):
 
 
 class EstimateErrors(_Stored):
-    """Errors over the cases that training never saw; see `hpcai.predict.kernels.accuracy`."""
+    """Errors over unseen cases; see `hpcai.predict.kernels.accuracy`."""
 
     mape_ratio: float
     median_ape_ratio: float
@@ -62,11 +62,11 @@ class KernelRegressor(_Stored):
     Attributes
     ----------
     time_log_mean, time_log_deviation
-        Of the natural logarithm of the training times in seconds.
+        Mean and deviation of the natural logarithm of the training times in seconds.
     epochs, validation_loss
         Of the restart that was kept; the loss is the mean squared error of the scaled logarithm of time.
     data_sha256
-        Of the sizes and times it was fitted to, in the order of the cases.
+        Digest of the sizes and times used for the fit, in the order of the cases.
     """
 
     kernel: str
@@ -109,7 +109,7 @@ class KernelRegressor(_Stored):
 
     @cached_property
     def network(self) -> "_Network":
-        """The numbers of the network as arrays, made once."""
+        """The numbers of the network as arrays, created once."""
         return _Network(
             log_means=np.array([scale.log_mean for scale in self.inputs]),
             log_deviations=np.array([scale.log_deviation for scale in self.inputs]),
@@ -121,7 +121,7 @@ class KernelRegressor(_Stored):
 
 @dataclass(frozen=True, eq=False)
 class _Network:
-    """Arrays of a regressor; those of the inputs have the shape (inputs,)."""
+    """Arrays of a regressor; those for inputs have the shape (inputs,)."""
 
     log_means: Floats
     log_deviations: Floats
@@ -131,7 +131,7 @@ class _Network:
 
 
 class KernelRegressors(_Stored):
-    """All regressors of one machine, by kernel, and what they were fitted to."""
+    """All regressors of one machine, by kernel, and the data that they were fitted to."""
 
     regressors: dict[str, KernelRegressor]
     source: str
@@ -143,15 +143,15 @@ def estimate_time_s(regressor: KernelRegressor, sizes: Sizes) -> Floats:
     Parameters
     ----------
     regressor
-        Of the kernel.
+        Regressor of the kernel.
     sizes
-        A column or an array per input, all positive; fractions are allowed. More columns do no harm.
+        A column or an array per input, all positive; fractions are allowed. Additional columns are ignored.
 
     Returns
     -------
     numpy.ndarray
-        Time per case [s], shape (cases,). Modelled. What lies outside the training cases is computed all the same;
-        `is_extrapolated` tells which.
+        Time per case [s], shape (cases,). Modelled. Cases outside the training range are computed as well;
+        `is_extrapolated` marks them.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def estimate_time_s(regressor: KernelRegressor, sizes: Sizes) -> Floats:
 
 
 def is_extrapolated(regressor: KernelRegressor, sizes: Sizes) -> Flags:
-    """Tell which cases have a size smaller or larger than any training case, shape (cases,)."""
+    """Return which cases have a size smaller or larger than any training case, shape (cases,)."""
     values, network = _size_array(regressor, sizes), regressor.network
     too_small = values < network.smallest * (1 - _ROUNDING)
     too_large = values > network.largest * (1 + _ROUNDING)

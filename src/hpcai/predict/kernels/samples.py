@@ -1,4 +1,4 @@
-"""Measured kernel times as training, validation and test cases."""
+"""Split measured kernel times into training, validation and test cases."""
 
 import hashlib
 import zlib
@@ -18,12 +18,12 @@ TIME, SHORTEST = "cpu_time_s", "cpu_time_min_s"
 TEST_RATIO = VALIDATION_RATIO = 0.2
 """80/20 for the test, then 80/20 of the rest for validation: Barrachina et al. (2023), section 3."""
 LEAST_SAMPLES = 25
-"""Fewer leave less than five test cases: then no regressor is fitted."""
+"""With fewer there would be less than five test cases, so no regressor is fitted."""
 
 
 @dataclass(frozen=True)
 class KernelSamples:
-    """The usable cases of one kernel, and which of them serve what.
+    """The usable cases of one kernel, and their roles.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class KernelSamples:
     training, validation, test
         Positions of the cases.
     n_unusable
-        Rows of the table without a time, and repetitions of a case.
+        Rows of the table without a time, and duplicates of a case.
     """
 
     kernel: str
@@ -47,15 +47,15 @@ class KernelSamples:
 
     @property
     def fitted(self) -> Positions:
-        """Positions of all cases that a fit may see: training and validation."""
+        """Positions of all cases available to a fit: training and validation."""
         return np.concatenate([self.training, self.validation])
 
 
 def select_samples(times: pd.DataFrame, kernel: str, seed: int) -> KernelSamples:
-    """Choose the cases of a kernel that have a time, and split them at random.
+    """Choose the cases of a kernel with a time, and split them at random.
 
-    A case that was measured twice counts once (the first): otherwise it could be trained and tested. A case with a
-    repetition of no time was below what the measurement resolves, and is not used.
+    A case measured twice counts once (the first), because it could otherwise be both trained and tested. A case with a
+    repetition of zero time was below the resolution of the measurement and is not used.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def select_samples(times: pd.DataFrame, kernel: str, seed: int) -> KernelSamples
     kernel
         A name of `hpcai.predict.kernels.cases.KERNELS`.
     seed
-        Of the split; each kernel has its own stream.
+        Seed of the split; each kernel has its own stream.
 
     Returns
     -------
@@ -97,12 +97,12 @@ def hash_samples(samples: KernelSamples) -> str:
 
 
 def check_times(times: pd.DataFrame) -> None:
-    """Refuse a table without the columns that its kernels need, or of unknown kernels.
+    """Refuse a table that lacks columns of its kernels, or has unknown kernels.
 
     Raises
     ------
     ConfigError
-        Naming what is missing and what is known.
+        Names what is missing and what is known.
     """
     if not {"kernel", TIME, SHORTEST} <= set(times):
         found = ", ".join(map(str, times))

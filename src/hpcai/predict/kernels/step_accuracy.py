@@ -1,4 +1,4 @@
-"""How well summed kernels estimate measured training steps, without and with one overhead coefficient."""
+"""Accuracy of training steps estimated as sums of kernels, with and without one overhead coefficient."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from hpcai.predict.kernels.step_estimate import StepEstimate, add_overhead, esti
 from hpcai.predict.training.layers import LayerList
 
 GOAL_RATIO = 0.30
-"""Absolute relative error of a step as its kernels sum up."""
+"""Goal for the absolute relative error of a step as the sum of its kernels."""
 OVERHEAD_GOAL_RATIO = 0.15
-"""The same with an overhead coefficient that was fitted on another network or batch."""
+"""The same with an overhead coefficient fitted on another network or batch."""
 NO_OVERHEAD = "none"
 BACKWARD: tuple[Stage, ...] = ("input gradient", "weight gradient", "element-wise backward")
-"""Stages that a running step cannot be stopped between; their sum is the row "backward"."""
+"""Stages that cannot be separated in a running step; their sum is the row "backward"."""
 NO_OTHER_STEP = Message(
     "step_accuracy.no_other_step",
     "no other step was measured that the overhead could be fitted on",
@@ -35,7 +35,7 @@ STAGE_COLUMNS = columns_of("step_stages")
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """A training step that was really run.
+    """A training step that was actually run.
 
     Attributes
     ----------
@@ -44,13 +44,13 @@ class MeasuredStep:
     measured_s
         Time of one step without communication and input [s].
     stage_s
-        Times of those stages that were measured [s]: names of `layer_kernels.STAGES`, and "backward".
+        Times of the stages that were measured [s]: names of `layer_kernels.STAGES`, and "backward".
     origin
         "reference network" or "own run"; `variant`, `engine`, `scale` and `ranks` are those of an own run.
     source
-        Where the measurement is.
+        Source of the measurement.
     quiet
-        Whether the machine was quiet meanwhile.
+        Whether the machine was quiet during it.
     """
 
     network: LayerList
@@ -67,16 +67,16 @@ class MeasuredStep:
 
 
 def judge_steps(steps: Sequence[MeasuredStep], regressors: Mapping[str, KernelRegressor]) -> pd.DataFrame:
-    """Return table ``step_accuracy`` for steps whose kernels are summed.
+    """Return table ``step_accuracy`` for steps estimated as sums of kernels.
 
-    Each step has rows for its stages and for the whole without overhead, and one row for the whole with an overhead
-    per parameter that was fitted to all the other steps, never to itself. Where the regressors cover too little of a
-    stage or of the step, there is no estimate but a reason.
+    Each step has rows for its stages and for the whole without overhead, and one row for the whole with an overhead per
+    parameter fitted to all other steps, never to itself. If the regressors cover too little of a stage or of the step,
+    the estimate is replaced by a reason.
 
     Parameters
     ----------
     steps
-        Measured steps. Of a single one nothing can be fitted on others; its second row has no estimate, but a reason.
+        Measured steps. A single one has no others to fit on, so its second row has a reason instead of an estimate.
     regressors
         By kernel.
     """
@@ -98,14 +98,14 @@ def collect_steps(
     Parameters
     ----------
     networks
-        Their layers, by the names in the table.
+        Their layers, by name in the table.
     times
         One row per ``network``, ``batch`` and ``part`` with ``cpu_time_s``; the parts "forward", "gradients" (forward
-        and backward) and "step" contain one another, so that backward and update are differences of medians.
+        and backward) and "step" include one another, so backward and update are differences of medians.
     quiet
-        Whether the machine was quiet meanwhile.
+        Whether the machine was quiet during the measurement.
     source
-        Where the times are.
+        Source of the times.
     """
     parts = times.pivot_table("cpu_time_s", ["network", "batch"], "part", sort=False, dropna=False)
     parts = parts.reindex(columns=["forward", "gradients", "step"]).astype(float)
@@ -114,7 +114,7 @@ def collect_steps(
 
 
 def summarise_stages(accuracy: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per stage and kind of overhead: errors over all steps that were measured.
+    """Return one row per stage and kind of overhead: errors over all measured steps.
 
     Parameters
     ----------
@@ -125,8 +125,8 @@ def summarise_stages(accuracy: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``stage``, ``overhead`` ("none" or "fitted on others"), ``n``, ``weighted_error_ratio`` (the sum of absolute
-        errors over the sum of measured times), ``total_error_ratio`` (error of the sums, with its sign),
-        ``largest_error_ratio`` (of one step, absolute), ``goal_ratio``, ``within_goal`` (all steps reach it).
+        errors over the sum of measured times), ``total_error_ratio`` (signed error of the sums),
+        ``largest_error_ratio`` (of one step, absolute), ``goal_ratio``, ``within_goal`` (all steps meet it).
     """
     known = accuracy[accuracy["relative_error_ratio"].notna()]
     kinds = known["overhead"].where(known["overhead"] == NO_OVERHEAD, "fitted on others")
@@ -174,7 +174,7 @@ def _raw_rows(step: MeasuredStep, estimate: StepEstimate) -> list[dict[str, Any]
 
 
 def _sum_stages(estimate: StepEstimate, stages: Sequence[str]) -> tuple[float, str]:
-    """Return the time of some stages together, or NaN and why there is none; a stage without work takes none."""
+    """Return the total time of some stages, or NaN and the reason; a stage without work takes no time."""
     covered = [estimate.stage_covered_ratio[stage] for stage in stages]
     why = why_not_covered(min((one for one in covered if not math.isnan(one)), default=1.0))
     return math.nan if why else sum(estimate.stage_s[stage] for stage in stages), why
@@ -183,7 +183,7 @@ def _sum_stages(estimate: StepEstimate, stages: Sequence[str]) -> tuple[float, s
 def _overhead_row(
     step: MeasuredStep, estimate: StepEstimate, others: Sequence[tuple[StepEstimate, float]]
 ) -> dict[str, Any]:
-    """Return the row of the step with an overhead fitted on others, or without an estimate and why."""
+    """Return the row of the step with an overhead fitted on others; without an estimate, with the reason."""
     reason = estimate.reason
     if not others:
         reason = reason or NO_OTHER_STEP()

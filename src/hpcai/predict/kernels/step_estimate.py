@@ -1,7 +1,7 @@
-"""The time of a training step as the sum of its kernels, and what the sum leaves out.
+"""The time of a training step as the sum of its kernels, and what the sum omits.
 
-Kernels are measured alone and with warm caches, so that their sum is usually too short. One coefficient, seconds per
-parameter, may stand for what a step adds; it is fitted to measured steps of other networks or batches and names them.
+Kernels are measured alone and with warm caches, so their sum is usually too short. One coefficient, in seconds per
+parameter, can represent the rest of a step. It is fitted to measured steps of other networks or batches and names them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,18 +37,18 @@ class StepEstimate:
     stage_s
         Time by stage, in the order of `STAGES`.
     stage_covered_ratio
-        Share of each stage's work that had a regressor: of its operations or of its memory traffic, whichever is
+        Share of each stage's work with a regressor: of its operations or of its memory traffic, whichever is
         smaller. NaN for a stage without work.
     covered_ratio
-        The same of the whole step.
+        The same for the whole step.
     extrapolated_ratio
-        Share of the estimated time that comes from sizes outside the training cases.
+        Share of the estimated time from sizes outside the training cases.
     parameters
         Trainable numbers.
     not_covered
-        Layers that have work or parameters but no regressor, and what the list of layers itself leaves out.
+        Layers that have work or parameters but no regressor, and parts that the list of layers omits.
     approximations
-        In what the kernels are not quite the layers.
+        Differences between the kernels and the layers.
     """
 
     name: str
@@ -63,25 +63,25 @@ class StepEstimate:
 
     @property
     def step_s(self) -> float:
-        """Return the sum of the stages, without overhead; no estimate of the step where `reason` says so."""
+        """Return the sum of the stages, without overhead; not a valid estimate if `reason` is set."""
         return sum(self.stage_s.values())
 
     @property
     def reason(self) -> str:
-        """Return why the sum is no estimate of the step; blank if it is one."""
+        """Return why the sum is not an estimate of the step; blank if it is."""
         return why_not_covered(self.covered_ratio)
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """What a step takes beyond its kernels [s per parameter], and the measured steps it was fitted to."""
+    """Time of a step beyond its kernels [s per parameter], and the measured steps behind it."""
 
     per_parameter_s: float
     fitted_on: str
 
 
 def estimate_step(network: LayerList, batch: int, regressors: Mapping[str, KernelRegressor]) -> StepEstimate:
-    """Estimate a step of one process from its kernels; communication and input are not part of it.
+    """Estimate a step of one process from its kernels; communication and input are not included.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def estimate_step(network: LayerList, batch: int, regressors: Mapping[str, Kerne
     batch
         Samples per process.
     regressors
-        By kernel. Work without one is left out, and `covered_ratio` says how much that is; of less than
+        By kernel. Work without a regressor is omitted, as `covered_ratio` shows; below
         :data:`hpcai.metrics.scaling.model_limits.LEAST_COVERED_RATIO` the estimate has a `reason`.
 
     Raises
@@ -126,14 +126,14 @@ def fit_overhead(estimates: Sequence[StepEstimate], measured_s: Sequence[float])
     Parameters
     ----------
     estimates
-        Steps as their kernels sum up.
+        Steps as sums of their kernels.
     measured_s
         The same steps as measured [s].
 
     Returns
     -------
     Overhead
-        Less than 0 if the kernels sum up to more than the steps took.
+        Negative if the kernels add up to more than the measured steps.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def fit_overhead(estimates: Sequence[StepEstimate], measured_s: Sequence[float])
 
 
 def add_overhead(estimate: StepEstimate, overhead: Overhead) -> float:
-    """Return the time of a step with the overhead of its parameters [s]."""
+    """Return the time of a step including the overhead of its parameters [s]."""
     return estimate.step_s + overhead.per_parameter_s * estimate.parameters
 
 
@@ -162,7 +162,7 @@ def _name_steps(estimates: Sequence[StepEstimate]) -> str:
 
 
 def _time_calls(calls: Sequence[KernelCall], regressors: Mapping[str, KernelRegressor]) -> pd.DataFrame:
-    """Return one row per call with its stage, time and whether it is extrapolated; each regressor is asked once."""
+    """Return one row per call with its stage, time and whether it is extrapolated; each regressor is evaluated once."""
     parts = [pd.DataFrame({"stage": [], "time_s": [], "extrapolated": pd.Series(dtype=bool)})]
     for kernel in dict.fromkeys(call.kernel for call in calls):
         own = [call for call in calls if call.kernel == kernel]
@@ -178,9 +178,9 @@ def _time_calls(calls: Sequence[KernelCall], regressors: Mapping[str, KernelRegr
 def _find_coverage(
     network: LayerList, batch: int, regressors: Mapping[str, KernelRegressor]
 ) -> tuple[dict[str, float], float, tuple[str, ...]]:
-    """Return the covered share by stage and of the step, and what is not covered."""
+    """Return the covered share by stage and of the step, and the uncovered layers."""
     flop, elements = _count_by_stage(network, batch)
-    # Biases have no work in the roofline model: what a layer does is covered if its main kernel is.
+    # Biases have no work in the roofline model, so a layer is covered if its main kernel is.
     covered = np.zeros(flop.shape, dtype=bool)
     for position, layer in enumerate(network.layers):
         for call in list_kernel_calls(layer, batch):
@@ -211,6 +211,6 @@ def _count_by_stage(network: LayerList, batch: int) -> tuple[Floats, Floats]:
 
 
 def _share(flop: Floats, elements: Floats, covered: Flags) -> float:
-    """Return the smaller of the shares of operations and of traffic that are covered; NaN without any."""
+    """Return the smaller of the covered shares of operations and of traffic; NaN without any."""
     shares = [float(amounts[covered].sum() / amounts.sum()) for amounts in (flop, elements) if amounts.any()]
     return min(shares, default=float("nan"))

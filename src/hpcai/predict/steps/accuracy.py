@@ -1,4 +1,4 @@
-"""Training steps as the sum of their measured blocks, beside the same steps measured whole."""
+"""Training steps as the sum of their measured blocks, compared with the same steps measured whole."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from hpcai.predict.steps.report import BlocksReport, StepTimes
 from hpcai.records.run import read_part
 
 MEDIAN_GOAL_RATIO, WORST_GOAL_RATIO = 0.03, 0.08
-"""Of the absolute relative error over all steps: its median, and the largest."""
+"""Goals for the absolute relative error over all steps: median and maximum."""
 STEP_COLUMNS = columns_of("block_steps")
 BLOCK_COLUMNS = columns_of("block_times")
 NO_UPDATE = Message("steps.no_update", "the optimizer's update was not measured")
@@ -42,9 +42,9 @@ class BlockSum:
     Attributes
     ----------
     step_s
-        Modelled: measured blocks times their numbers, and the measured update [s]; NaN where `reason` says why.
+        Modelled: measured blocks times their counts, plus the measured update [s]; NaN with a `reason`.
     covered_ratio
-        Share of the step's work whose block has a time: of its arithmetic, or of the bytes of its blocks, whichever is
+        Share of the step's work in blocks with a time: of its arithmetic, or of the bytes of its blocks, whichever is
         smaller.
     """
 
@@ -54,7 +54,7 @@ class BlockSum:
 
 
 def sum_blocks(step: StepTimes) -> BlockSum:
-    """Return the estimate of a step; none where a tenth of its work or the update has no time."""
+    """Return the estimate of a step; none if the update, or a tenth of the work, has no time."""
     covered = min((_share(step, what) for what in ("work_flop", "moved_bytes")), default=math.nan)
     reason = step.reason or why_not_covered(covered) or ("" if step.update_s else NO_UPDATE())
     if reason or step.update_s is None:
@@ -77,11 +77,11 @@ def collect_block_steps(report: BlocksReport, tolerance: Tolerance, source: str)
     Parameters
     ----------
     report
-        What was measured.
+        The measurements.
     tolerance
-        How much disturbance a number bears.
+        Tolerated disturbance.
     source
-        Where the report is.
+        Location of the report.
     """
     quiet = asdict(judge_quiet(report.disturbance, tolerance))
     rows = [{**_step_row(step), **quiet, "method": "modelled", "source": source} for step in report.steps]
@@ -117,9 +117,9 @@ def collect_block_times(report: BlocksReport, source: str) -> pd.DataFrame:
     Parameters
     ----------
     report
-        What was measured.
+        The measurements.
     source
-        Where the report is.
+        Location of the report.
     """
     rows = [
         {
@@ -153,9 +153,9 @@ def tabulate_blocks(files: Sequence[Path], tolerance: Tolerance) -> dict[str, pd
     Parameters
     ----------
     files
-        Reports of measured blocks; none: the tables are empty.
+        Reports of measured blocks; without any, the tables are empty.
     tolerance
-        How much disturbance a number bears.
+        Tolerated disturbance.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def tabulate_blocks(files: Sequence[Path], tolerance: Tolerance) -> dict[str, pd
 
 
 def describe_goals(steps: pd.DataFrame) -> str:
-    """Say median and largest absolute error of table ``block_steps`` beside their goals."""
+    """Report median and largest absolute error of table ``block_steps``, with their goals."""
     errors = steps["relative_error_ratio"].abs().dropna()
     if errors.empty:
         return NO_ERROR(steps=len(steps))
@@ -182,7 +182,7 @@ def describe_goals(steps: pd.DataFrame) -> str:
 
 
 def print_steps(report: BlocksReport, tolerance: Tolerance) -> str:
-    """Return the table of steps for a terminal, with a last line that says if the machine was disturbed."""
+    """Return the table of steps for a terminal; the last line mentions disturbance of the machine."""
     steps = collect_block_steps(report, tolerance, "")
     cells = [
         [

@@ -1,7 +1,7 @@
-"""Times of blocks that nobody measured, from their work and traffic: a regressor, judged on networks it never saw.
+"""Times of unmeasured blocks from their work and traffic: a regressor, tested on unseen networks.
 
-It learns the logarithm of a block's time over its roofline time, so that what it does not know is a factor near 1 and
-not a time over six decades. Several trainings from different starts are averaged: no single one is chosen.
+It learns the logarithm of a block's time over its roofline time. The unknown part is then a factor near 1 instead of a
+time spanning six decades. Several trainings from different starts are averaged, so no single one is selected.
 """
 
 import math
@@ -21,30 +21,30 @@ from hpcai.predict.steps.report import BlockKind
 
 KIND_COLUMNS = columns_of("block_kinds")
 LEAST_BLOCKS = 40
-"""Timed blocks of other networks that a regressor needs."""
+"""Fewest timed blocks of other networks for a regressor."""
 RESTARTS = 5
 VALIDATION_RATIO = 0.2
 MEDIAN_GOAL_RATIO, P90_GOAL_RATIO = 0.08, 0.20
 TOO_FEW = Message("regression.too_few", "{found} timed blocks of other networks, expected at least {least}")
 KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
 Train = Callable[[Floats, Floats, int], Callable[[Floats], Floats]]
-"""Takes inputs, targets and a seed; returns what estimates targets."""
+"""Takes inputs, targets and a seed; returns an estimator of targets."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """The largest rates that any training block reached: the roofs of the roofline."""
+    """The largest rates of any training block: the roofs of the roofline."""
 
     flop_per_s: float
     bytes_per_s: float
 
     def roofline_s(self, blocks: pd.DataFrame) -> Floats:
-        """Return arithmetic and traffic at these rates, one after the other [s]."""
+        """Return the sum of arithmetic and traffic times at these rates [s]."""
         return np.asarray(blocks["work_flop"] / self.flop_per_s + blocks["moved_bytes"] / self.bytes_per_s)
 
 
 def find_rates(blocks: pd.DataFrame) -> Rates:
-    """Return the largest rates of timed blocks; without arithmetic, 1 flop/s, which nothing is divided by."""
+    """Return the largest rates of timed blocks; without arithmetic 1 flop/s, which is then unused."""
     flop = (blocks["work_flop"] / blocks["cpu_time_s"]).max()
     return Rates(float(flop) or 1.0, float((blocks["moved_bytes"] / blocks["cpu_time_s"]).max()))
 
@@ -55,11 +55,11 @@ def estimate_left_out(blocks: pd.DataFrame, seed: int, train: Train | None = Non
     Parameters
     ----------
     blocks
-        One row per block. Each is estimated by a regressor that saw no block of its network, at any batch.
+        One row per block. Each is estimated by a regressor that has seen no block of its network, at any batch.
     seed
-        Of splits, starts and orders.
+        Seed of splits, starts and orders.
     train
-        Trains a regressor; by default several networks of :mod:`hpcai.predict.kernels.network`, averaged.
+        Trains a regressor; defaults to several networks of :mod:`hpcai.predict.kernels.network`, averaged.
     """
     found = pd.DataFrame(index=blocks.index, columns=["estimated_s", "relative_error_ratio"], dtype=float)
     found["estimate_reason"] = ""
@@ -83,13 +83,13 @@ def estimate_left_out(blocks: pd.DataFrame, seed: int, train: Train | None = Non
 
 
 def describe_blocks(blocks: pd.DataFrame) -> Floats:
-    """Return what a regressor sees of each block: logarithms of work, traffic and operations, and its kind."""
+    """Return a regressor's inputs for each block: logarithms of work, traffic and operations, and its kind."""
     numbers = [np.log1p(blocks[name].to_numpy(float)) for name in ("work_flop", "moved_bytes", "operation_count")]
     return np.column_stack([*numbers, *((blocks["kind"] == kind).to_numpy(float) for kind in KINDS)])
 
 
 def train_averaged(inputs: Floats, targets: Floats, seed: int) -> Callable[[Floats], Floats]:
-    """Train the source's network from several starts; return the mean of what they estimate."""
+    """Train the source's network from several starts; return the mean of their estimates."""
     use_one_thread()
     means, deviations = inputs.mean(axis=0), inputs.std(axis=0)
     deviations[deviations == 0] = 1.0
@@ -116,14 +116,14 @@ def _evaluate(network: TrainedNetwork, values: Floats) -> Floats:
 
 
 def judge_blocks(tables: Mapping[str, pd.DataFrame], seed: int, train: Train | None = None) -> dict[str, pd.DataFrame]:
-    """Return the tables of measured blocks with what a regressor says of networks it never saw, and its errors by kind.
+    """Add to the tables of measured blocks the estimates of a regressor for unseen networks, and its errors by kind.
 
     Parameters
     ----------
     tables
         ``block_steps`` and ``block_times`` of :func:`hpcai.predict.steps.accuracy.tabulate_blocks`.
     seed, train
-        As `estimate_left_out` takes them.
+        As for `estimate_left_out`.
     """
     blocks = tables["block_times"]
     blocks = blocks.assign(**estimate_left_out(blocks, seed, train)) if len(blocks) else blocks
@@ -132,7 +132,7 @@ def judge_blocks(tables: Mapping[str, pd.DataFrame], seed: int, train: Train | N
 
 
 def summarise_kinds(blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return table ``block_kinds``: errors of the regressor by kind of block, over networks that it never saw.
+    """Return table ``block_kinds``: errors of the regressor by kind of block, over unseen networks.
 
     Parameters
     ----------
@@ -163,9 +163,9 @@ def _kind_row(kind: str, own: pd.DataFrame) -> dict[str, object]:
 
 
 def add_left_out_steps(steps: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return table ``block_steps`` with steps whose blocks are all estimated by the regressor, and their errors.
+    """Add to table ``block_steps`` the steps whose blocks all have an estimate, and their errors.
 
-    The update is the measured one. A step with a block that has no estimate has none.
+    The update is the measured one. A step with a block without an estimate has none.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What was measured of training steps and of their fused blocks: the file that predictions of steps are made from."""
+"""Measurements of training steps and their fused blocks: the file behind predictions of steps."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from hpcai.core.disturbance import Disturbance
 
 BlockKind = Literal["convolution", "3-D convolution", "transposed convolution", "depthwise", "dense", "sparse", "other"]
 SETS = 4
-"""Sets of operands that a call of a block works on, so that each finds the caches as a step leaves them, not warm from
+"""Sets of operands that a block cycles through, so that each call finds the caches as in a step, not warmed by
 itself."""
 Origin = Literal["benchmark", "reference network"]
 
@@ -18,7 +18,7 @@ class _Part(BaseModel):
 
 
 class BlockTime(_Part):
-    """One distinct block of a network, timed in a function of its own."""
+    """One distinct block of a network, timed in its own function."""
 
     name: str = Field(description="Operation that it begins with, as the network's graph names it.")
     kind: BlockKind

@@ -1,8 +1,8 @@
 """Time of a ring allreduce, and the messages of a training step.
 
-Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9), eq. 1. As printed it multiplies the message by the bandwidth
+Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9), eq. 1. The printed form multiplies the message by the bandwidth
 and by the peak performance; the corrected form divides by them. The time of a message grows with the number of ranks
-through the latency term only: the factor ``(P - 1) / P`` of the others saturates at 1.
+only through the latency term: the factor ``(P - 1) / P`` of the other terms saturates at 1.
 """
 
 import math
@@ -28,13 +28,13 @@ class RingLink:
     Attributes
     ----------
     latency_s
-        Of one hop; the ring has ``2 (P - 1)`` of them.
+        Latency of one hop; the ring has ``2 (P - 1)`` hops.
     link_bit_per_s
-        What the link carries in one direction. The time that ranks add numbers is in it.
+        Rate of the link in one direction, including the time of adding numbers.
     ranks
-        Of the measurement.
+        Ranks of the measurement.
     reason
-        Why the numbers are NaN; empty if they are not.
+        Why the numbers are NaN; blank if they are not.
     """
 
     latency_s: float
@@ -45,18 +45,18 @@ class RingLink:
 
 @dataclass(frozen=True)
 class Ring:
-    """Ranks that exchange in a ring; numbers or arrays that broadcast.
+    """Ranks in a ring; numbers or arrays that broadcast.
 
     Attributes
     ----------
     ranks
-        P; one rank exchanges nothing.
+        P; a single rank exchanges nothing.
     latency_s
         alpha, of one hop.
     link_bit_per_s
         beta, of one direction.
     peak_flop_per_s
-        gamma, at which gradients are added; infinite if adding is part of the link's rate.
+        gamma, the rate of adding gradients; infinite if the link's rate includes adding.
     """
 
     ranks: ArrayLike
@@ -79,14 +79,15 @@ def ring_allreduce_s(
     message_bytes
         Size of the gradients of one rank, before compression.
     ring
-        Who exchanges, and over which links.
+        The ranks and links.
     precision_bytes
         delta, of one element before compression.
     compression_ratio
-        Bytes sent over bytes of the gradients: 0.5 for 16-bit messages of 32-bit gradients. As many numbers are added.
+        Bytes sent over bytes of the gradients: 0.5 for 16-bit messages of 32-bit gradients. The additions stay the
+        same.
     form
-        ``printed`` multiplies by the bandwidth [B/s] and by the peak as the source's eq. 1 has it: what comes out is
-        **no time**.
+        ``printed`` multiplies by the bandwidth [B/s] and by the peak, as in the source's eq. 1; the result is
+        **not a time**.
     """
     message, processes = np.asarray(message_bytes, float), np.asarray(ring.ranks, float)
     rate_bytes, peak = np.asarray(ring.link_bit_per_s, float) / 8, np.asarray(ring.peak_flop_per_s, float)
@@ -102,25 +103,25 @@ def ring_allreduce_s(
 
 
 def derive_ring_link(fit: LinkFit, ranks: int) -> RingLink:
-    """Return latency and rate of a ring's links from a line fitted to whole allreduces at some number of ranks.
+    """Derive latency and rate of a ring's links from a line fitted to whole allreduces at some number of ranks.
 
     The line ``t = latency_s + n / bandwidth_bytes_per_s`` is eq. 1 at these ranks, term by term:
     ``latency_s = 2 (P - 1) alpha`` and ``1 / bandwidth = 2 (P - 1) / P * 8 / beta + (P - 1) / P / (delta gamma)``.
     Both parts of the second are proportional to ``(P - 1) / P``, so one rate ``beta = 16 (P - 1) / P * bandwidth``
-    stands for sending and adding at any number of ranks: adding must not be counted again (an infinite peak).
-    That other numbers of ranks use the same ring, and links as fast as these, is *assumed*.
+    covers sending and adding at any number of ranks; adding must not be counted again (use an infinite peak).
+    It is *assumed* that other numbers of ranks use the same ring, with equally fast links.
 
     Parameters
     ----------
     fit
-        Measured; numbers without a fit are NaN and stay so, with the reason.
+        Measured fit; without a fit, numbers stay NaN with the reason.
     ranks
-        Of the measurement.
+        Ranks of the measurement.
 
     Raises
     ------
     ConfigError
-        If fewer than two ranks were measured: they exchange nothing.
+        If fewer than two ranks were measured, which exchange nothing.
     """
     if ranks < 2:
         raise ConfigError(f"an allreduce of {ranks} rank tells nothing of a link: measure it with 2 ranks or more")
@@ -133,15 +134,15 @@ def derive_ring_link(fit: LinkFit, ranks: int) -> RingLink:
 
 
 def count_message_parameters(layers: tuple[Layer, ...], *, batch_norm: bool = True) -> Floats:
-    """Return the parameters in the message of each layer, 0 where nothing is exchanged; weights and bias go together.
+    """Return the parameters in each layer's message, 0 without exchange; weights and bias share a message.
 
     Parameters
     ----------
     layers
-        Of the network.
+        Layers of the network.
     batch_norm
-        Whether scale and shift of normalisations are exchanged: the source's text has them, its library leaves them
-        out.
+        Whether scale and shift of normalisations are exchanged: in the source's text they are, in its library they are
+        not.
     """
     return np.array(
         [layer.parameters if batch_norm or layer.kind != "batch_norm" else 0 for layer in layers], dtype=float

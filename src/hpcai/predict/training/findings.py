@@ -1,6 +1,6 @@
-"""What Barrachina et al. (2023, doi 10.1007/s00607-021-00997-9) conclude from Figs 4 and 5, computed anew.
+"""Conclusions of Barrachina et al. (2023, doi 10.1007/s00607-021-00997-9) from Figs 4 and 5, recomputed.
 
-Seven statements about the hypothetical cluster. Each is computed and compared; nothing is tuned to make it hold.
+Seven statements about the hypothetical cluster. Each is computed and compared; nothing is tuned to match.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,21 +18,21 @@ from hpcai.predict.training.sweeps import PAIRS, SOURCE, SWEPT_MODELS, change_sc
 
 Pair = tuple[str, str]
 MEMORY_BOUND_RATIO = 1.5
-"""With half the memory rate, a time grows by this if half of it is memory traffic: above, it is mainly that."""
+"""At half the memory rate, a time grows by this factor if half of it is memory traffic; above, memory dominates."""
 PLATEAU_RANGE_FLOP_PER_S = 45e12, 70e12
 CROSSOVER_RANGE_FLOP_PER_S = 25e12, 38e12
-"""What counts as the source's 50 and 30 TFLOP/s, which are read from figures."""
+"""Accepted range around the source's 50 and 30 TFLOP/s, which are read from figures."""
 LINEAR_TOLERANCE_RATIO = 0.01
 AFFINE_BATCHES = np.array([64, 128, 256, 512])
 SHARE_BATCHES = np.array([16, 32, 64, 128, 256, 512])
 _DECADES = 6.0, 18.0
-"""Where roots are looked for: logarithms of rates."""
+"""Search interval of roots: logarithms of rates."""
 
 
 def predict_at(
     pair: Pair, cost_model: CostModel, **changes: float | NDArray[np.float64] | NDArray[np.int64]
 ) -> StepTime:
-    """Return the step of a network with a set of images on the hypothetical cluster, with some of its numbers changed.
+    """Return the step of a network with a set of images on the hypothetical cluster, with some numbers changed.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def find_plateau_flop_per_s(pair: Pair, cost_model: CostModel, part: str = "comp
     pair, cost_model
         As in `predict_at`.
     part
-        Name of the time in `StepTime`: computing, which is what the golden values of the statement mean, or ``step_s``.
+        Name of the time in `StepTime`: computing, as in the golden values of the statement, or ``step_s``.
     above
         Ratio of the times, above 1.
     """
@@ -66,30 +66,30 @@ def find_plateau_flop_per_s(pair: Pair, cost_model: CostModel, part: str = "comp
 
 
 def find_crossover_flop_per_s(pair: Pair, cost_model: CostModel) -> float:
-    """Return the peak [flop/s] at which a step computes as long as it communicates; NaN if there is none."""
+    """Return the peak [flop/s] at which computing takes as long as communication; NaN if there is none."""
     return _find_rate(lambda rate: _gap(_at_peak(pair, cost_model, rate)))
 
 
 def find_break_even_bit_per_s(pair: Pair, cost_model: CostModel) -> float:
-    """Return the link rate [bit/s] at which a step communicates as long as it computes; NaN if there is none."""
+    """Return the link rate [bit/s] at which communication takes as long as computing; NaN if there is none."""
     return _find_rate(lambda rate: -_gap(predict_at(pair, cost_model, link_bit_per_s=rate)))
 
 
 def find_linear_misfit_ratio(pair: Pair, cost_model: CostModel) -> float:
-    """Return by how much step times over the batch differ from their best straight line, at most."""
+    """Return the largest deviation of step times over the batch from their best straight line."""
     step_s = predict_at(pair, cost_model, batch=AFFINE_BATCHES).step_s
     line = np.polyval(np.polyfit(AFFINE_BATCHES, step_s, 1), AFFINE_BATCHES)
     return float(np.abs(line / step_s - 1).max())
 
 
 def find_memory_growth_ratio(pair: Pair, cost_model: CostModel) -> float:
-    """Return the time of computing with half the memory rate over that with the whole rate."""
+    """Return the compute time at half the memory rate over that at the full rate."""
     halved = predict_at(pair, cost_model, memory_bytes_per_s=HYPOTHETICAL.memory_bytes_per_s / 2)
     return float(halved.compute_s / predict_at(pair, cost_model).compute_s)
 
 
 def judge_findings() -> pd.DataFrame:
-    """Return the seven statements with what was computed, and whether it agrees: part of ``prediction_findings``."""
+    """Return the seven statements with the computed values and the verdict: part of ``prediction_findings``."""
     judges = (
         _judge_plateau,
         _judge_crossover,
@@ -196,14 +196,14 @@ def _judge_memory() -> dict[str, str]:
         "source_value": "all",
         "computed": "computing with half the memory rate: "
         + "; ".join(f"{model} {_list_pairs(ratios)} x" for model, ratios in growths.items()),
-        # The sentence says all: one that is not refutes it.
+        # The statement covers all networks, so a single exception refutes it.
         "reproduced": "yes" if all(bound) else "no",
         "note": f"mainly memory-bound: at least {MEMORY_BOUND_RATIO:g} x",
     }
 
 
 def _find_rate(rising: Callable[[float], float]) -> float:
-    """Return the rate where a function of it changes from below to above 0; NaN if it does not."""
+    """Return the rate where a function crosses from below to above 0; NaN if it does not."""
 
     def at(decade: float) -> float:
         return rising(10.0**decade)

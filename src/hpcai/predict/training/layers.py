@@ -1,4 +1,4 @@
-"""Layers of a network as the cost models see them: kinds, shapes and parameters, without weights or framework."""
+"""Layers of a network as input of the cost models: kinds, shapes and parameters, without weights or framework."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ LayerKind = Literal[
 ]
 CONVOLUTIONS: tuple[LayerKind, ...] = ("convolution", "depthwise")
 LINEAR: tuple[LayerKind, ...] = (*CONVOLUTIONS, "dense")
-"""Layers whose work is multiplying matrices."""
+"""Layers that multiply matrices."""
 COSTS_NOTHING = Message("layers.costs_nothing", "{layer}: a layer of kind 'other' costs nothing")
 
 
@@ -34,23 +34,23 @@ class Layer:
     Attributes
     ----------
     name, kind
-        A name for tables, and what the layer does. Computing a layer of kind ``other`` costs nothing in the models;
+        A name for tables, and the operation. In the models, computing a layer of kind ``other`` is free;
         its parameters count for messages and update.
     input_shape, output_shape
         ``(height, width, channels)``, ``(depth, height, width, channels)`` or ``(features,)``. A dense layer that is
-        applied at many positions has ``(positions, features)``. Of ``add`` the input is one operand, of ``concat``
+        applied at many positions has ``(positions, features)``. For ``add`` the input is one operand, for ``concat``
         the sum of all. A convolution whose output is larger than its input is a transposed one.
     kernel, strides
-        Edge lengths of the window and its steps; empty strides are ones. Only convolutions need them.
+        Edge lengths of the window and its steps; empty strides mean ones. Only convolutions need them.
     parameters
-        Trainable numbers of one such layer, bias included.
+        Trainable parameters of one such layer, including the bias.
     bias
-        Whether a bias is among them.
+        Whether these include a bias.
     needs_input_gradient
-        False for the layers that see the data: nothing before them learns.
+        False for layers that read the data: nothing before them is trained.
     repeats
-        How many layers of the same shape this entry stands for. Each has parameters, and gradients to exchange, of
-        its own: weights that are used several times belong to one entry, the other uses have 0 parameters.
+        Number of layers of the same shape in this entry. Each has its own parameters and gradients to exchange.
+        Shared weights belong to one entry; their other uses have 0 parameters.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -67,14 +67,14 @@ class Layer:
     repeats: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what no cost can be computed from."""
+        """Refuse layers without a computable cost."""
         problem = _find_problem(self)
         if problem:
             raise ValueError(f"layer {self.name!r}: {problem}")
 
 
 class LayerList(BaseModel):
-    """The layers of one network in the order of the forward pass, and what the list leaves out."""
+    """The layers of one network in the order of the forward pass, and the parts that the list omits."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -94,14 +94,14 @@ def count_parameters(network: LayerList) -> int:
 def count_forward_flop(layer: Layer) -> float:
     """Return the floating-point operations of a layer's forward pass for one sample [flop].
 
-    Two for each multiply-add; layers that multiply no matrices, and biases, count 0. All repeats are counted.
+    Two per multiply-add; layers without matrix products, and biases, count 0. All repeats are counted.
     """
     if layer.kind not in LINEAR:
         return 0.0
     if layer.kind == "dense":
         multiply_adds = math.prod(layer.input_shape) * layer.output_shape[-1]
     else:
-        # Of a transposed convolution, each input element is multiplied with the whole window.
+        # A transposed convolution multiplies each input element with the whole window.
         smaller = layer.input_shape if is_transposed(layer) else layer.output_shape
         channels = layer.output_shape[-1] * (1 if layer.kind == "depthwise" else layer.input_shape[-1])
         multiply_adds = math.prod(smaller[:-1]) * channels * math.prod(layer.kernel)
@@ -116,13 +116,13 @@ def is_transposed(layer: Layer) -> bool:
 
 
 def name_layers_without_cost(network: LayerList) -> tuple[str, ...]:
-    """Return a sentence for every layer that costs nothing in a model, and those that the list itself names."""
+    """Return one sentence per layer without a cost in the model, and those that the list itself names."""
     own = tuple(COSTS_NOTHING(layer=layer.name) for layer in network.layers if layer.kind == "other")
     return (*network.not_modelled, *own)
 
 
 def _find_problem(layer: Layer) -> str:
-    """Return what is wrong with a layer, or nothing."""
+    """Return the defect of a layer; blank if there is none."""
     shapes = (layer.input_shape, layer.output_shape)
     if layer.kind not in get_args(LayerKind):
         return f"kind {layer.kind!r} is unknown, choose from {', '.join(get_args(LayerKind))}"
@@ -136,7 +136,7 @@ def _find_problem(layer: Layer) -> str:
 
 
 def _find_window_problem(layer: Layer) -> str:
-    """Return what is wrong with a convolution's window, or nothing."""
+    """Return the defect of a convolution's window; blank if there is none."""
     axes = len(layer.input_shape) - 1
     if len(layer.output_shape) != axes + 1:
         return f"a convolution from {len(layer.input_shape)} to {len(layer.output_shape)} axes"

@@ -1,4 +1,4 @@
-"""VGG11, VGG16, ResNet-50 v1.5 and DenseNet-121 for CIFAR-10 and ImageNet as lists of layers, in their canonical forms.
+"""VGG11, VGG16, ResNet-50 v1.5 and DenseNet-121 for CIFAR-10 and ImageNet as lists of layers, in canonical form.
 
 Sources: VGG (Simonyan and Zisserman 2015) with biases and without batch normalisation; ResNet-50 (He et al. 2016) with
 the stride in the 3x3 convolution of a block (v1.5) and without biases; DenseNet-121 (Huang et al. 2017). For CIFAR-10
@@ -29,13 +29,13 @@ NETWORKS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Images:
-    """A set of images that networks are trained with."""
+    """A set of training images."""
 
     title: str
     edge: int
     classes: int
     samples: int
-    """Of one epoch."""
+    """Samples per epoch."""
 
 
 IMAGES: dict[str, Images] = {
@@ -67,7 +67,7 @@ def build_network(name: str, data: str) -> LayerList:
     Raises
     ------
     ConfigError
-        If there is no such network or data.
+        If the network or data are unknown.
     """
     if name not in NETWORKS:
         raise ConfigError(f"network {name!r} is unknown: choose from {', '.join(NETWORKS)}, or give a file of layers")

@@ -1,4 +1,4 @@
-"""Options of ``hpcai predict training`` that are numbers: text with its unit to the fields of scenarios."""
+"""Numeric options of ``hpcai predict training``: convert text with its unit to fields of scenarios."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -17,20 +17,20 @@ MOST_SCENARIOS = 10_000
 
 @dataclass(frozen=True)
 class Quantity:
-    """An option that is a number of the scenario.
+    """A numeric option of the scenario.
 
     Attributes
     ----------
     parameter
-        Field of `Scenario`, whose unit is SI.
+        Field of `Scenario`, in SI units.
     unit
-        In which the text is read; empty for plain numbers.
+        Unit of the parsed text; empty for plain numbers.
     example
-        For messages.
+        Example for messages.
     factor
-        From the unit to that of the field.
+        Factor from this unit to that of the field.
     whole
-        Whether only whole numbers make sense.
+        Whether only whole numbers are valid.
     """
 
     parameter: str
@@ -41,7 +41,7 @@ class Quantity:
     whole: bool = False
 
     def read(self, option: str, text: str) -> float:
-        """Return a text as a number of the field's unit, or raise ConfigError."""
+        """Return a text as a number in the field's unit, or raise ConfigError."""
         try:
             value = to_si(text, self.unit) * self.factor if self.unit else float(text)
         except ValueError as error:
@@ -75,12 +75,12 @@ def read_sweeps(texts: Iterable[str]) -> dict[str, list[float]]:
     Parameters
     ----------
     texts
-        As ``--sweep`` has them, for example ``"nodes=1,8,64"``.
+        As given to ``--sweep``, for example ``"nodes=1,8,64"``.
 
     Raises
     ------
     ConfigError
-        If an option is unknown or given twice, a value is not understood, or there are too many combinations.
+        If an option is unknown or repeated, a value is invalid, or there are too many combinations.
     """
     sweeps: dict[str, list[float]] = {}
     for text in texts:
@@ -99,21 +99,21 @@ def read_sweeps(texts: Iterable[str]) -> dict[str, list[float]]:
 def read_quantities(
     given: Mapping[str, str], cluster: Cluster | None, sweeps: Mapping[str, object]
 ) -> dict[str, float]:
-    """Return the value of each option that is not swept: its own, or the preset's, or a default.
+    """Return the value of each option that is not swept: its own, the preset's, or a default.
 
     Parameters
     ----------
     given
-        Text of each option that the command line has.
+        Text of each option on the command line.
     cluster
-        The preset, if there is one.
+        The preset, if any.
     sweeps
-        Options that are swept.
+        Swept options.
 
     Raises
     ------
     ConfigError
-        If a value is not understood, or one that is needed is missing.
+        If a value is invalid, or a required one is missing.
     """
     values: dict[str, float] = {}
     for option, quantity in QUANTITIES.items():
@@ -140,7 +140,7 @@ def combine(values: Mapping[str, float], sweeps: Mapping[str, list[float]]) -> d
 
 
 def read_samples(text: str | None, default: int | None) -> int | None:
-    """Return the samples of an epoch: of the option, or a default if it is not given."""
+    """Return the samples of an epoch, from the option or a default."""
     if text is None:
         return default
     if not (text.isdecimal() and int(text) > 0):

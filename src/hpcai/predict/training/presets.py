@@ -1,4 +1,4 @@
-"""Clusters of Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9) by name, with where each number comes from."""
+"""Clusters of Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9) by name, with the origin of each number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class Cluster:
     Attributes
     ----------
     title
-        For figures.
+        Title for figures.
     peak_flop_per_s, memory_bytes_per_s, link_bit_per_s, latency_s, ranks, batch, precision_bytes
-        As in `Scenario`; a batch of None is not given by the source.
+        As in `Scenario`; a batch of None is unknown.
     origins
-        What the source gives, and what is assumed or inferred.
+        Numbers given by the source, and assumed or inferred ones.
     """
 
     title: str

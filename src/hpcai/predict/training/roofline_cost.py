@@ -1,4 +1,4 @@
-"""Time to compute each layer by the roofline: as long as its operations or its memory traffic takes, whichever is more.
+"""Compute time of each layer by the roofline: the larger of the times of its operations and its memory traffic.
 
 Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9), section on the computation model: linear layers are matrix
 multiplications, in the forward pass and for the two gradients. Three variants:
@@ -6,15 +6,15 @@ multiplications, in the forward pass and for the two gradients. Three variants:
 ``gemm``
     Linear layers only; the matrix of image patches is never written (implicit im2col).
 ``im2col``
-    The patches are written before the product and, for the input gradient, summed up after it.
+    The patches are written before the product and, for the input gradient, added up after it.
 ``full``
-    As ``gemm``, and element-wise layers pass over their tensors at memory speed. The passes are *assumed*: the source
-    does not print them.
+    As ``gemm``, plus element-wise layers that pass over their tensors at memory speed. The passes are *assumed*: the
+    source does not print them.
 
-Biases cost nothing. Two-dimensional and three-dimensional convolutions differ in their number of positions and taps
-only. A depthwise convolution is one matrix multiplication for each input channel, with one input channel and as many
-output channels as the layer makes of it. A transposed convolution is the input gradient of the convolution from its
-output to its input, and the other way round.
+Biases are free. Two- and three-dimensional convolutions differ only in their numbers of positions and taps.
+A depthwise convolution is one matrix multiplication per input channel, with one input channel and as many output
+channels as the layer derives from it. A transposed convolution is the input gradient of the convolution from its
+output to its input, and vice versa.
 """
 
 import math
@@ -41,7 +41,7 @@ PASSES: dict[LayerKind, tuple[tuple[float, float], tuple[float, float]]] = {
     "concat": ((0, 2), (0, 2)),
     "softmax": ((2, 0), (3, 0)),
 }
-"""Passes over the input and over the output, forward and backward; assumed. Softmax is taken as an activation."""
+"""Passes over the input and over the output, forward and backward; assumed. Softmax counts as an activation."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Gemm:
     Attributes
     ----------
     batched
-        Which extent grows with the batch.
+        The extent that grows with the batch.
     """
 
     m: int
@@ -68,10 +68,10 @@ class Work:
     Attributes
     ----------
     flop, elements, fixed_elements
-        Of the matrix products of forward pass, input gradient and weight gradient (first axis): operations and
-        elements moved for one sample, and elements moved once for any batch.
+        Per matrix product of forward pass, input gradient and weight gradient (first axis): operations and elements
+        moved for one sample, and elements moved once for any batch.
     patch_elements
-        Elements moved to write or sum up image patches, of the same three, for one sample.
+        Elements moved to write or add up image patches, for the same three, for one sample.
     passed_elements
         Elements that element-wise layers move for one sample, forward and backward (first axis).
     """
@@ -85,7 +85,7 @@ class Work:
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """Seconds that each layer takes; the last axis of each array is the layer, the others are the scenario's."""
+    """Seconds per layer; the last axis of each array is the layer, the others are the scenario's."""
 
     forward_s: Floats
     input_gradient_s: Floats
@@ -95,12 +95,12 @@ class LayerTimes:
 
     @property
     def all_forward_s(self) -> Floats:
-        """Return what each layer takes on the way forward."""
+        """Return the forward time of each layer."""
         return self.forward_s + self.elementwise_forward_s
 
     @property
     def all_backward_s(self) -> Floats:
-        """Return what each layer takes on the way back."""
+        """Return the backward time of each layer."""
         return self.input_gradient_s + self.weight_gradient_s + self.elementwise_backward_s
 
 
@@ -120,14 +120,14 @@ def time_layers(
     batch
         Samples of one process and step.
     peak_flop_per_s, memory_bytes_per_s
-        What one process computes and moves at best.
+        Peak rates of computing and memory of one process.
     precision_bytes
-        Of one element.
+        Bytes of one element.
 
     Returns
     -------
     LayerTimes
-        Arrays of the shape that the four parameters broadcast to, and one axis for the layers.
+        Arrays of the shape that the four parameters broadcast to, plus one axis for the layers.
     """
     samples = np.asarray(batch, float)[..., np.newaxis]
     peak = np.asarray(peak_flop_per_s, float)[..., np.newaxis]
@@ -135,18 +135,18 @@ def time_layers(
 
     def linear(stage: int) -> Floats:
         traffic_s = (samples * work.elements[stage] + work.fixed_elements[stage]) * byte_s
-        # Patches are a step of their own: they have no operations, and still take time.
+        # Patches are a separate step without operations that still takes time.
         patches_s = samples * work.patch_elements[stage] * byte_s
         return np.asarray(np.maximum(samples * work.flop[stage] / peak, traffic_s) + patches_s)
 
-    # Passes do not depend on the peak: its shape is added.
+    # Passes do not depend on the peak, so its shape is added.
     passes_s = [np.asarray(samples * elements * byte_s + 0 / peak) for elements in work.passed_elements]
     return LayerTimes(linear(0), linear(1), linear(2), passes_s[0], passes_s[1])
 
 
 @cache
 def count_work(layers: tuple[Layer, ...], cost_model: CostModel) -> Work:
-    """Return what the layers of a network compute and move in one variant of the model."""
+    """Return the operations and traffic of a network's layers in one variant of the model."""
     gemms = [_find_gemms(layer) for layer in layers]
     patches = [_count_patch_elements(layer) if cost_model == "im2col" else (0.0, 0.0, 0.0) for layer in layers]
     passed = [_count_passed_elements(layer) if cost_model == "full" else (0.0, 0.0) for layer in layers]

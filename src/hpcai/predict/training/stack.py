@@ -1,4 +1,4 @@
-"""Stacking the layers of an image network: each begins with the shape that the one before ended with."""
+"""Stack the layers of an image network: each starts with the output shape of the one before."""
 
 import math
 from typing import Literal
@@ -9,19 +9,19 @@ Padding = Literal["same", "valid"]
 
 
 class Stack:
-    """Layers so far, and the shape that the next one gets.
+    """Layers so far, and the input shape of the next one.
 
     Parameters
     ----------
     shape
-        Of one image, ``(height, width, channels)``.
+        Shape of one image, ``(height, width, channels)``.
 
     Attributes
     ----------
     layers
-        In the order of the forward pass. The first layer with a weight needs no gradient of its input.
+        Layers in the order of the forward pass. The first layer with a weight needs no gradient of its input.
     shape
-        Output of the last layer; set it to begin a branch elsewhere.
+        Output of the last layer; set it to start a branch elsewhere.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -29,13 +29,13 @@ class Stack:
         self.shape = shape
 
     def convolution(self, name: str, channels: int, kernel: int, stride: int = 1, *, bias: bool = False) -> None:
-        """Add a square convolution that keeps the edges, over its stride."""
+        """Add a square convolution with SAME padding; the stride divides the edges."""
         output = (*self._slide(kernel, stride, "same"), channels)
         parameters = kernel**2 * self.shape[-1] * channels + bias * channels
         self._append(name, "convolution", output, window=(kernel, stride), parameters=parameters, bias=bias)
 
     def dense(self, name: str, features: int) -> None:
-        """Add a dense layer with bias over everything before it."""
+        """Add a dense layer with bias on the flattened input."""
         self.shape = (math.prod(self.shape),)
         self._append(name, "dense", (features,), parameters=(self.shape[0] + 1) * features, bias=True)
 
@@ -57,11 +57,11 @@ class Stack:
         self._append(name, "average_pool", (1, 1, self.shape[-1]), window=(self.shape[0], self.shape[0]))
 
     def add(self, name: str) -> None:
-        """Add the sum of two branches of the present shape."""
+        """Add the sum of two branches of the current shape."""
         self._append(name, "add", self.shape)
 
     def concat(self, name: str, channels: int) -> None:
-        """Join the present branch to one of so many channels."""
+        """Concatenate the current branch with one of a given number of channels."""
         self.shape = (*self.shape[:-1], self.shape[-1] + channels)
         self._append(name, "concat", self.shape)
 

@@ -1,7 +1,7 @@
 """Time of one training step: computing, exchanging gradients, updating weights and waiting for input.
 
-Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9): computing and communication one after another. Overlap,
-optimizers other than SGD with momentum, and input are additions.
+Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9): computing and communication in sequence. Overlap, optimizers
+other than SGD with momentum, and input are our additions.
 """
 
 import math
@@ -30,8 +30,8 @@ UNEVEN_REPLICAS = Message(
     "step.uneven_replicas", "ranks is {ranks:g}, expected a multiple of the {parts:g} processes that share each sample"
 )
 OPTIMIZER_PASSES: dict[str, float] = {"none": 0.0, "sgd": 3.0, "momentum": 4.0, "adam": 7.0}
-"""Numbers moved for each parameter. Momentum has the source's 4 (assumed); SGD reads weight and gradient and writes the
-weight; Adam also reads and writes two moments. Counted in the same way, momentum would have 5."""
+"""Numbers moved per parameter. Momentum has the source's 4 (assumed); SGD reads weight and gradient and writes the
+weight; Adam also reads and writes two moments. Counted this way, momentum would have 5."""
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "cost_model": COST_MODELS,
     "allreduce": get_args(AllreduceKind),
@@ -53,15 +53,15 @@ class Scenario:
     ranks
         P, processes that train together.
     batch
-        b, samples of one process and step; where processes share samples, of all that do.
+        b, samples of one process and step; where processes share samples, of all that share them.
     precision_bytes
         delta, of one element of weights, activations and gradients.
     compression_ratio
         Bytes sent over bytes of the gradients.
     input_s_per_sample
-        Time that one process needs to prepare a sample.
+        Time of one process to prepare a sample.
     spatial_parts
-        Processes that share each sample, cut along its first axis; 1: whole samples.
+        Processes that share each sample, split along its first axis; 1: whole samples.
     """
 
     peak_flop_per_s: ArrayLike
@@ -76,7 +76,7 @@ class Scenario:
     spatial_parts: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse rates, sizes and numbers that no machine has; NaN is kept: it says that something is not known."""
+        """Refuse impossible rates, sizes and numbers; NaN is kept and means unknown."""
         for name in ("peak_flop_per_s", "memory_bytes_per_s", "link_bit_per_s", "precision_bytes", "compression_ratio"):
             _expect(name, getattr(self, name), 0.0, "above 0")
         for name in ("latency_s", "input_s_per_sample"):
@@ -90,33 +90,33 @@ class Scenario:
 
     @property
     def samples(self) -> Floats:
-        """Samples of one process and step, as shares of those that it shares."""
+        """Samples of one process and step, counting shared samples by their fraction."""
         return np.asarray(np.asarray(self.batch, float) / np.asarray(self.spatial_parts, float))
 
 
 @dataclass(frozen=True)
 class StepModel:
-    """Which of the equations to use.
+    """Choice of equations.
 
     Attributes
     ----------
     cost_model
         Variant of the roofline.
     allreduce
-        One message for each layer, or one for all.
+        One message per layer, or one for all.
     form
-        Of eq. 1; ``printed`` gives numbers that are no time.
+        Form of eq. 1; ``printed`` gives numbers that are not times.
     batch_norm_messages
         Whether parameters of normalisations are exchanged.
     overlap
-        Whether messages travel while earlier layers compute their gradients.
+        Whether messages overlap with the gradient computation of earlier layers.
     optimizer
-        Whose update is counted, by its passes. None: ``momentum`` with the cost model ``full``, which has element-wise
-        work, and ``none`` with the others.
+        Optimizer whose update is counted, by its passes. None: ``momentum`` with the cost model ``full``, which has
+        element-wise work, and ``none`` with the others.
     input_overlap
-        Whether samples are prepared while the step before is computed.
+        Whether samples are prepared during the previous step.
     adding_in_link
-        Whether the link's rate contains the time to add gradients, as a rate from measured allreduces does.
+        Whether the link's rate includes adding gradients, as a rate from measured allreduces does.
     """
 
     cost_model: CostModel = "gemm"
@@ -129,18 +129,18 @@ class StepModel:
     adding_in_link: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse equations that do not exist: they would silently be others."""
+        """Refuse unknown equations, which would silently select others."""
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}, choose from {', '.join(map(str, choices))}")
 
     @property
     def update_passes(self) -> float:
-        """Return the numbers moved for each parameter in an update."""
+        """Return the numbers moved per parameter in an update."""
         return OPTIMIZER_PASSES[self.optimizer or ("momentum" if self.cost_model == "full" else "none")]
 
     def describe(self, computing: str = "") -> str:
-        """Return the choices in words, for the method of a table; blank computing is the roofline."""
+        """Describe the choices for the method of a table; a blank description of computing means the roofline."""
         exchange = f"{self.allreduce} ring allreduce ({self.form} eq. 1)"
         unit = "; printed form: communication is not a time" if self.form == "printed" else ""
         computing = computing or f"roofline {self.cost_model}"
@@ -149,7 +149,7 @@ class StepModel:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Where the time of a step goes [s]; arrays of the scenario's shape.
+    """Parts of the time of a step [s]; arrays of the scenario's shape.
 
     Attributes
     ----------
@@ -162,13 +162,13 @@ class StepTime:
     communication_s
         Sum of all messages.
     exposed_communication_s
-        What communication adds to computing: all of it without overlap.
+        Communication time in addition to computing: all of it without overlap.
     input_s
         Preparing the samples of a step.
     step_s
-        All together.
+        Total.
     ranks, batch
-        Of the scenario; the batch as `Scenario.samples`.
+        From the scenario; the batch as `Scenario.samples`.
     method
         The equations used.
     """
@@ -189,7 +189,7 @@ class StepTime:
 
     @property
     def communication_share_ratio(self) -> Floats:
-        """Return the part of the step that waits for messages."""
+        """Return the fraction of the step spent waiting for messages."""
         return self.exposed_communication_s / self.step_s
 
     @property
@@ -198,7 +198,7 @@ class StepTime:
         return self.ranks * self.batch / self.step_s
 
     def epoch_s(self, samples: ArrayLike) -> Floats:
-        """Return the time of an epoch of so many samples: whole steps, the last may be partly filled."""
+        """Return the time of an epoch: whole steps, of which the last may be partly filled."""
         return np.asarray(np.ceil(np.asarray(samples, float) / (self.ranks * self.batch)) * self.step_s)
 
 
@@ -219,7 +219,7 @@ def predict_step(network: LayerList, scenario: Scenario, model: StepModel = Step
     times = time_layers(work, scenario.samples, *rates)
     if np.any(np.asarray(scenario.spatial_parts) > 1):
         whole = time_layers(work, scenario.batch, *rates)
-        # Layers without a place in space are computed whole on each process.
+        # Layers without spatial extent are computed in full on each process.
         flat = np.array([len(layer.output_shape) == 1 for layer in network.layers])
         pairs = ((getattr(whole, one.name), getattr(times, one.name)) for one in fields(LayerTimes))
         times = LayerTimes(*(np.where(flat, *pair) for pair in pairs))
@@ -234,29 +234,29 @@ def combine_step(
     update_s: ArrayLike | None = None,
     computing: str = "",
 ) -> StepTime:
-    """Combine times of layers, from the roofline or from anything else, with messages, update and input to a step.
+    """Combine layer times, from the roofline or any other source, with messages, update and input to a step.
 
     Parameters
     ----------
     network
         Layers.
     times
-        Of each layer, in the order of the network.
+        Time of each layer, in the order of the network.
     scenario
-        Machine and batch; its processor is used for the update and for adding gradients only.
+        Machine and batch; its processor only serves for the update and for adding gradients.
     model
         Equations to use for messages, update, overlap and input.
     update_s
-        Time of the update if it is known from elsewhere; None: the optimizer's passes at memory speed.
+        Time of the update if known from elsewhere; None for the optimizer's passes at memory speed.
     computing
-        Where the times come from, in words; blank: the roofline.
+        Origin of the times, in words; blank for the roofline.
     """
     messages_s = time_messages(network.layers, scenario, model)
     if update_s is None:
         byte_s = np.asarray(scenario.precision_bytes, float) / np.asarray(scenario.memory_bytes_per_s, float)
         update_s = model.update_passes * count_parameters(network) * byte_s
     gradients_s = times.all_forward_s.sum(-1) + times.all_backward_s.sum(-1)
-    # One message for all waits for the last gradient: nothing overlaps.
+    # A single message for all waits for the last gradient: nothing overlaps.
     queued = model.overlap and model.allreduce == "per-layer"
     halos_s = time_halos(network.layers, scenario)
     waiting_s = halos_s + (_find_waiting(times, gradients_s, messages_s) if queued else messages_s.sum(-1))
@@ -299,10 +299,11 @@ def time_messages(layers: tuple[Layer, ...], scenario: Scenario, model: StepMode
 
 
 def time_halos(layers: tuple[Layer, ...], scenario: Scenario) -> Floats:
-    """Return the time in which processes that share samples exchange planes in a step [s]; 0 for whole samples.
+    """Return the time per step in which processes that share samples exchange planes [s]; 0 for whole samples.
 
-    Before each convolution ``kernel - 1`` planes of its input cross each boundary of two parts, and on the way back as
-    many, but for a layer that sees the data. A process in the middle has two boundaries. No computation is behind it.
+    Before each convolution, ``kernel - 1`` planes of its input cross each boundary between two parts, and as many on
+    the way back, except for a layer that reads the data. A process in the middle has two boundaries. Computation
+    does not overlap the exchange.
     """
     parts = np.asarray(scenario.spatial_parts, float)
     planes, exchanges = 0.0, 0
@@ -319,22 +320,22 @@ def time_halos(layers: tuple[Layer, ...], scenario: Scenario) -> Floats:
 
 
 def _find_waiting(times: LayerTimes, gradients_s: Floats, messages_s: Floats) -> Floats:
-    """Return by how much the last message arrives after the last gradient [s].
+    """Return the delay of the last message after the last gradient [s].
 
-    Messages go one after another in backward order, each as soon as the gradients of its layer are there and the
-    link is free. The last one arrives at the largest, over all layers, of the time when the layer is ready plus its
-    own and all later messages.
+    Messages are sent one after another in backward order, each as soon as its layer's gradients are ready and the link
+    is free. The last one arrives at the largest, over all layers, of the time when the layer is ready plus its own and
+    all later messages.
     """
     backward_s = times.all_backward_s[..., ::-1]
     ready_s = times.all_forward_s.sum(-1)[..., np.newaxis] + np.cumsum(backward_s, -1)
-    # In forward order the messages that follow are those of the layers before.
+    # In forward order, the later messages are those of the preceding layers.
     following_s = np.cumsum(messages_s, -1)[..., ::-1]
     arrival_s = (ready_s + following_s).max(-1)
     return np.asarray(np.maximum(arrival_s - gradients_s, 0.0))
 
 
 def _expect(name: str, value: ArrayLike, above: float, words: str) -> None:
-    """Raise ConfigError if a number is not above some value; NaN passes."""
+    """Raise ConfigError if a number is not above a limit; NaN passes."""
     numbers = np.atleast_1d(np.asarray(value, float))
     wrong = numbers[numbers <= above]
     if wrong.size:

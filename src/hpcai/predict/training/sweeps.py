@@ -1,7 +1,7 @@
 """Step times over one property of a cluster at a time, for all networks: the source's Figs 4 and 5, and its baseline.
 
 Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9). The baseline is the hypothetical cluster, whose numbers are
-partly assumed; the values swept over are chosen here, and contain the baseline's own.
+partly assumed. The swept values are our own and include those of the baseline.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from hpcai.predict.training.step import Scenario, StepModel, StepTime, predict_s
 
 SOURCE = "Barrachina et al. 2023, doi 10.1007/s00607-021-00997-9"
 STUDIED_NETWORKS = ("vgg16", "resnet50", "densenet121")
-"""Those of the source; with two sets of images they make its six pairs."""
+"""Networks of the source; with two sets of images they form its six pairs."""
 PAIRS = tuple((network, data) for data in IMAGES for network in STUDIED_NETWORKS)
 SWEPT_MODELS: tuple[CostModel, ...] = ("gemm", "full")
 
@@ -34,7 +34,7 @@ TIME_COLUMNS = (
     "input_s",
     "step_s",
 )
-"""Attributes of `StepTime` that are columns of tables."""
+"""Attributes of `StepTime` used as columns of tables."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ SWEEPS = {
 
 
 def predict_networks(cluster: Cluster = HYPOTHETICAL) -> pd.DataFrame:
-    """Return one row for each network, set of images and cost model at a cluster: where the time of a step goes.
+    """Return one row per network, set of images and cost model at a cluster, with the parts of a step's time.
 
     Parameters
     ----------
     cluster
-        With a batch; the defaults are the source's baseline.
+        Must have a batch; defaults to the source's baseline.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def sweep_training(cluster: Cluster = HYPOTHETICAL) -> pd.DataFrame:
     Parameters
     ----------
     cluster
-        Baseline, with a batch.
+        Baseline, which must have a batch.
 
     Returns
     -------
@@ -102,20 +102,20 @@ def sweep_training(cluster: Cluster = HYPOTHETICAL) -> pd.DataFrame:
 
 
 def describe_step(step: StepTime, samples: int | None) -> dict[str, object]:
-    """Return the columns of a table for a step: seconds of its parts, its shares, and how they were found.
+    """Return the columns of a table for a step: its parts in seconds, its shares, and the method.
 
     Parameters
     ----------
     step
-        Numbers or arrays.
+        Step with numbers or arrays.
     samples
-        Of an epoch; without them the time of an epoch is NaN.
+        Samples of an epoch; without them the time of an epoch is NaN.
     """
     columns = {name: getattr(step, name) for name in TIME_COLUMNS}
     columns["epoch_s"] = step.epoch_s(samples) if samples else np.full(np.shape(step.step_s), np.nan)
     columns["communication_share_ratio"] = step.communication_share_ratio
     columns["rate_samples_per_s"] = step.rate_samples_per_s
-    # An array without axes would make a column of objects.
+    # A zero-dimensional array would create a column of objects.
     return {**{name: np.asarray(values)[()] for name, values in columns.items()}, "method": step.method}
 
 

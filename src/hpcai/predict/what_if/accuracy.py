@@ -1,4 +1,4 @@
-"""How well measured points are predicted from other measured points, and the intervals that follow."""
+"""Accuracy of predicting measured points from other measured points, and the resulting intervals."""
 
 import math
 import statistics
@@ -20,20 +20,20 @@ KINDS = {
     PRECISION: "the step in another precision",
     COMPRESSION: "the step with another compression",
 }
-"""What was predicted from what; errors of one kind make the interval of that kind."""
+"""Kinds of predictions; the errors of one kind determine the interval of that kind."""
 
 
 @dataclass(frozen=True)
 class ModelErrors:
-    """How far the models of a step were off, by kind of prediction.
+    """Errors of the models of a step, by kind of prediction.
 
     Attributes
     ----------
     best
-        Name of the model that was less far off in the median, on the points that all models predict; blank where
-        nothing can tell, which stands for the roofline.
+        Name of the model with the smaller median error, on points that all models predict; blank if undecided, which
+        means the roofline.
     intervals
-        By kind and model, from the rows that count.
+        By kind and model, from the counted rows.
     """
 
     best: Mapping[str, str]
@@ -46,14 +46,14 @@ class ModelErrors:
 
 
 def compare_points(study: MeasuredStudy) -> tuple[list[dict[str, Any]], ModelErrors]:
-    """Predict each measured point from each other one that differs in one thing, by each model of a step.
+    """Predict each measured point from each other one that differs in a single respect, with each model of a step.
 
     Returns
     -------
     list of dict
-        Rows of `PREDICTION_ACCURACY_COLUMNS`. The errors of the model count that would be chosen to predict the point.
+        Rows of `PREDICTION_ACCURACY_COLUMNS`. Only errors of the model that would be chosen for the point count.
     ModelErrors
-        What follows for predictions of what was not measured.
+        Conclusions for predictions of unmeasured points.
     """
     groups = []
     for question, base, target in _pairs(study):
@@ -78,7 +78,7 @@ def compare_points(study: MeasuredStudy) -> tuple[list[dict[str, Any]], ModelErr
 
 
 def _least_far_off(groups: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, str]:
-    """Return the name of the best model of each kind; blank where no point was predicted by several."""
+    """Return the name of the best model of each kind; blank if no point was predicted by several."""
     errors: dict[str, dict[str, list[float]]] = {kind: defaultdict(list) for kind in KINDS}
     for rows in groups:
         off = {row["cost_model"]: abs(row["relative_error_ratio"]) for row in rows}
@@ -92,7 +92,7 @@ def _least_far_off(groups: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, s
 
 
 def _pairs(study: MeasuredStudy) -> Iterator[tuple[str, Point, Point]]:
-    """Yield what differs, the point to start from, and the point to predict."""
+    """Yield the difference, the starting point, and the point to predict."""
     for base in study.points:
         for target in study.points:
             question = _difference(base, target)
@@ -101,9 +101,9 @@ def _pairs(study: MeasuredStudy) -> Iterator[tuple[str, Point, Point]]:
 
 
 def _difference(base: Point, target: Point) -> str:
-    """Return the one thing in which two points of a benchmark differ; blank if it is none or several.
+    """Return the single respect in which two points of a benchmark differ; blank if there is none or several.
 
-    Variants are predicted from those that are simpler: single precision, and no compression.
+    Variants are predicted from simpler ones: single precision, and no compression.
     """
     if base.benchmark != target.benchmark or base is target:
         return ""

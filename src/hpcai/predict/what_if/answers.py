@@ -1,4 +1,4 @@
-"""What if: the answers to a study's questions, each with where it starts from and what it takes for granted."""
+"""What if: the answers to a study's questions, each with its starting point and its assumptions."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,19 +28,19 @@ class Case:
     Attributes
     ----------
     start
-        Measured point that the model is scaled to.
+        Measured point that calibrates the model.
     setting
-        What is wanted.
+        The requested setting.
     exchange
-        Over which links.
+        Links of the exchange.
     model
-        Of the step.
+        Model of the step.
     interval
-        Of predictions of this kind by this model.
+        Interval of this model's predictions of this kind.
     regime
-        ``strong`` or ``weak``: what happens to the batch.
+        ``strong`` or ``weak``: the scaling of the batch.
     assumed
-        What is taken for granted besides what all predictions do.
+        Assumptions in addition to those of all predictions.
     """
 
     question: Question
@@ -66,12 +66,12 @@ def answer_questions(
     study
         Measured points and models.
     asked
-        Ranks (those measured are left out), links (for the largest measured scale), precisions and compressions (for
-        each measured scale).
+        Ranks (except measured ones), links (for the largest measured scale), precisions and compressions (for each
+        measured scale).
     errors
-        Of the models on measured points: they choose the model, and make its interval.
+        Errors of the models on measured points, which choose the model and define its interval.
     curves
-        Epochs over batch by benchmark.
+        Epochs over batch, by benchmark.
     """
     rows = []
     for points in study.series():
@@ -104,7 +104,7 @@ FREE_CONVERSION = "converting messages takes no time"
 
 
 def _scales(study: MeasuredStudy, points: Sequence[Point], asked: Prediction, errors: ModelErrors) -> Iterator[Case]:
-    """Yield the numbers of ranks that were not measured, each from the measured one that is nearest in octaves."""
+    """Yield the unmeasured numbers of ranks, each from the measured one that is nearest in octaves."""
     regime, _ = _regime(points)
     measured = {point.setting.ranks for point in points}
     for ranks in asked.ranks:
@@ -126,7 +126,7 @@ def _links(study: MeasuredStudy, start: Point, asked: Prediction, errors: ModelE
 
 
 def _regime(points: Sequence[Point]) -> tuple[str, str]:
-    """Return what the measured points keep, the global batch or that of a rank, and what had to be assumed."""
+    """Return which batch the measured points keep constant, global or per rank, and the assumptions needed."""
     settings = [point.setting for point in points]
     if len({setting.ranks for setting in settings}) < 2:
         return "strong", UNDETERMINED

@@ -1,4 +1,4 @@
-"""What one rank of the measured machine computes, moves and exchanges, from the tables of ceilings and of links."""
+"""Compute, memory and link rates of one rank of the measured machine, from the tables of ceilings and links."""
 
 import math
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ COMPRESSION_RATIOS = {"none": 1.0, "fp16": 0.5}
 PRECISION_BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0}
 MEASURED_LINK = "measured"
 DENSE = ("gemm", "convolution")
-"""Kinds of ceilings that make the peak."""
+"""Kinds of ceilings that define the peak."""
 ASSUMED_LINKS = Message(
     "hardware.assumed_links",
     "links between nodes were not measured: those inside a node are assumed",
@@ -32,12 +32,12 @@ NO_ROOFS = Message("hardware.no_roofs", "no measured {roofs} of a rank with {thr
 
 @dataclass(frozen=True)
 class RankRates:
-    """The roofs of one rank in one precision, measured.
+    """The measured roofs of one rank in one precision.
 
     Attributes
     ----------
     peak_flop_per_s, memory_bytes_per_s
-        Highest measured rates with the threads of a rank; NaN if there are none.
+        Highest rates measured with the threads of a rank; NaN if there are none.
     source
         Raw files.
     reason
@@ -52,17 +52,17 @@ class RankRates:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What an allreduce of gradients costs.
+    """Cost of an allreduce of gradients.
 
     Attributes
     ----------
     name
         ``measured``, or the name of an assumed link.
     latency_s, link_bit_per_s
-        Of one hop of the ring, and of one direction of its links.
+        Latency of one hop of the ring, and rate of one direction of its links.
     coordination_s
-        What a call waits for besides the transfer, whatever the size and the number of ranks: the difference of the
-        latencies of the lines fitted to calls and to transfers.
+        Waiting time of a call besides the transfer, independent of size and ranks: the difference between the latencies
+        of the lines fitted to calls and to transfers.
     assumed
         What was not measured; blank if nothing.
     reason
@@ -79,18 +79,18 @@ class Exchange:
 
 
 def rank_rates(ceilings: pd.DataFrame, threads: int, precision: str, network: LayerList) -> RankRates:
-    """Return the roofs of a rank that computes a network in a precision.
+    """Return the roofs of a rank for a network and a precision.
 
     Parameters
     ----------
     ceilings
-        Table ``ceilings``. A ceiling without a number of threads is that of an accelerator; refused ones do not count.
+        Table ``ceilings``. A ceiling without a number of threads belongs to an accelerator; refused ones do not count.
     threads
-        Of one rank.
+        Threads of one rank.
     precision
         ``fp32``, ``bf16`` or ``fp16``.
     network
-        Most of its operations decide whether convolutions or matrix products make the peak.
+        The kind of most of its operations determines whether convolutions or matrix products define the peak.
     """
     sound = ceilings[ceilings["status"] != REFUSED]
     own = sound[(sound["threads"] == threads) | sound["threads"].isna()]
@@ -103,16 +103,16 @@ def rank_rates(ceilings: pd.DataFrame, threads: int, precision: str, network: La
 
 
 def measured_exchange(link_fits: pd.DataFrame, nodes: int, engine: str) -> Exchange:
-    """Return what the measured allreduces say of a ring over some nodes.
+    """Return the ring over some nodes that follows from the measured allreduces.
 
     Parameters
     ----------
     link_fits
         Table ``link_fits``: lines over message sizes, of calls and of transfers, inside a node and between nodes.
     nodes
-        Of the ring. Where the links between nodes were not measured, those inside a node are *assumed*.
+        Nodes of the ring. If links between nodes were not measured, they are *assumed* to equal those inside a node.
     engine
-        What exchanges: no other engine's links count.
+        Engine of the exchange; links of other engines are ignored.
     """
     wanted = "node" if nodes == 1 else "network"
     fits = of_engine(link_fits, engine)
@@ -136,7 +136,7 @@ def measured_exchange(link_fits: pd.DataFrame, nodes: int, engine: str) -> Excha
 
 
 def assumed_exchange(link: AssumedLink, measured: Exchange) -> Exchange:
-    """Return an exchange over an assumed link; what a call waits for besides stays as measured."""
+    """Return an exchange over an assumed link, with the other waiting times of a call as measured."""
     waiting_s = 0.0 if math.isnan(measured.coordination_s) else measured.coordination_s
     return Exchange(
         name=link.name,
@@ -155,15 +155,15 @@ def exchange_s(parameters: float, exchange: Exchange, ranks: int, compression: s
     Parameters
     ----------
     parameters
-        Numbers that are exchanged.
+        Number of exchanged parameters.
     exchange
-        Links; the time that ranks add numbers is in their rate.
+        Links; their rate includes the time of adding numbers.
     ranks
-        One rank exchanges nothing.
+        A single rank exchanges nothing.
     compression
-        Of the messages; the time to convert is not modelled.
+        Compression of the messages; the conversion time is not modelled.
     messages
-        That the gradients travel in.
+        Number of messages for the gradients.
     """
     if ranks == 1:
         return 0.0
@@ -174,12 +174,12 @@ def exchange_s(parameters: float, exchange: Exchange, ranks: int, compression: s
 
 
 def count_messages(parameters: float, fusion_bytes: float | None, groups: int = 1) -> int:
-    """Return how many messages of at most so many bytes the gradients make; so many groups if there is no limit."""
+    """Return the number of messages of limited size for the gradients; without a limit, the number of groups."""
     return groups if fusion_bytes is None else max(math.ceil(parameters * GRADIENT_BYTES / fusion_bytes), 1)
 
 
 def _why_missing(own: pd.DataFrame, threads: int, found: Mapping[str, pd.DataFrame]) -> str:
-    """Return which roofs of a rank were not measured, and why; by precision, that of memory is blank."""
+    """Return which roofs of a rank were not measured, and why, by precision; blank means memory."""
     missing = [precision for precision, rows in found.items() if rows.empty]
     if not missing:
         return ""
@@ -205,7 +205,7 @@ def _highest(rows: pd.DataFrame) -> float:
 
 
 def _widest(rows: pd.DataFrame) -> "pd.Series | None":
-    """Return the fit over the most ranks."""
+    """Return the fit with the most ranks."""
     return rows.sort_values("ranks").iloc[-1] if len(rows) else None
 
 

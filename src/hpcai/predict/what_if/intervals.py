@@ -1,4 +1,4 @@
-"""Intervals of predictions from the errors that the model itself made where it could be compared with measurements."""
+"""Intervals of predictions from the model's own errors where measurements are available."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from scipy import stats
 from hpcai.core.messages import Message
 
 FEWEST_ERRORS = 3
-"""Mean and standard deviation of two numbers say nothing of a third."""
+"""Mean and standard deviation of two numbers do not predict a third."""
 CONFIDENCE = 0.95
 TOO_FEW_ERRORS = Message("intervals.too_few_errors", "no interval: {n} held-out points of {kind}, expected {needed}")
 T_INTERVAL = Message(
@@ -22,16 +22,16 @@ T_INTERVAL = Message(
 
 @dataclass(frozen=True)
 class ErrorInterval:
-    """Between which factors of a prediction the measurement is expected.
+    """Factors of a prediction between which the measurement is expected.
 
     Attributes
     ----------
     low_ratio, high_ratio
         Measured over predicted; NaN without an interval.
     n
-        Held-out points.
+        Number of held-out points.
     basis
-        What the interval stands on, or why there is none.
+        Basis of the interval, or why there is none.
     """
 
     low_ratio: float
@@ -50,15 +50,15 @@ def interval_from(measured: Sequence[float], predicted: Sequence[float], kind: s
     Parameters
     ----------
     measured, predicted
-        Held-out points, which the model was not scaled to.
+        Held-out points, which did not calibrate the model.
     kind
-        What was predicted from what, in words.
+        Kind of prediction, in words.
 
     Returns
     -------
     ErrorInterval
-        The t interval of a new observation of log(measured / predicted), ``mean +- t s sqrt(1 + 1 / n)`` at 95 %;
-        widened, where it is narrower, to hold every error that was seen and the prediction itself.
+        The t interval of a new observation of log(measured / predicted), ``mean +- t s sqrt(1 + 1 / n)`` at 95 %,
+        widened if necessary to include every observed error and the prediction itself.
     """
     errors = np.log(np.asarray(measured, float) / np.asarray(predicted, float))
     errors = errors[np.isfinite(errors)]

@@ -1,4 +1,4 @@
-"""What a study measured, as the predictions start from it: points with a step time, and models of their steps."""
+"""Measurements of a study as the starting point of predictions: points with a step time, and models of their steps."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ STEP_SOURCE = "results/tables/scales.parquet"
 
 @dataclass(frozen=True)
 class StudyTables:
-    """Tables of a study by their names.
+    """Tables of a study, by name.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class Point:
     Attributes
     ----------
     row
-        Of the table of scales.
+        Row of the table of scales.
     setting
-        How its runs trained.
+        Settings of its runs.
     step_s
-        Median step of its runs.
+        Median step time of its runs.
     """
 
     row: Mapping[Any, Any]
@@ -65,7 +65,7 @@ class Point:
 
     @property
     def engine(self) -> str:
-        """What exchanged its gradients."""
+        """Engine that exchanged its gradients."""
         return str(self.row["engine"])
 
     @property
@@ -83,9 +83,9 @@ class MeasuredStudy:
     points
         Scales with a step time and a list of layers, in the order of the table.
     overlap
-        Whether gradients are exchanged while others are computed.
+        Whether the gradient exchange overlaps with computing.
     regressors
-        Of the kernels of the machine, by kernel; empty: none were measured.
+        Kernel regressors of the machine, by kernel; empty if none were measured.
     """
 
     tables: StudyTables
@@ -105,7 +105,7 @@ class MeasuredStudy:
         overlap: bool = False,
         regressors: Mapping[str, KernelRegressor] | None = None,
     ) -> "MeasuredStudy":
-        """Take the points that a prediction can start from out of the tables."""
+        """Extract from the tables the points that a prediction can start from."""
         known = tables.scales[(tables.scales["step_time_median_s"] > 0) & tables.scales["benchmark"].isin(list(layers))]
         points = tuple(
             Point(row, setting_of(row), float(row["step_time_median_s"])) for row in known.to_dict("records")
@@ -133,12 +133,12 @@ class MeasuredStudy:
         }
 
     def model(self, benchmark: str, cost_model: CostModel = COST_MODEL) -> StepModel:
-        """Return the model of a benchmark's step by the roofline."""
+        """Return the roofline model of a benchmark's step."""
         model = roofline_model(self.layers[benchmark], self.rates(benchmark), cost_model)
         return replace(model, overlap=self.overlap)
 
     def models(self, start: Point, target: Setting) -> dict[str, StepModel]:
-        """Return the models that lead from a measured step to another setting, by name; the roofline is first."""
+        """Return the models that can predict another setting from a measured step, by name; the roofline is first."""
         models = [self.model(start.benchmark)]
         if self.regressors and start.setting.precision == target.precision == "fp32":
             by_kernels = regressor_model(self.layers[start.benchmark], self.regressors)
@@ -146,18 +146,18 @@ class MeasuredStudy:
         return {model.words: model for model in models}
 
     def able_models(self, start: Point, target: Setting) -> dict[str, StepModel]:
-        """Return those of :meth:`models` that can be scaled to the measured step; all of them if none can."""
+        """Return those of :meth:`models` that can be calibrated to the measured step; all of them if none can."""
         models = self.models(start, target)
         able = {name: model for name, model in models.items() if not self.calibrate(model, start)[1]}
         return able or models
 
     def calibrate(self, model: StepModel, start: Point) -> tuple[float, str]:
-        """Return the factor by which a model meets a measured step, and why nothing is predicted with it."""
+        """Return the factor that calibrates a model to a measured step, and the reason if it must not be used."""
         factor, reason = model.calibrate(start.setting, self.exchange(start.setting.nodes, start.engine), start.step_s)
         return factor, reason or why_not_calibrated(factor)
 
     def sources(self, benchmark: str, exchange: Exchange, model: StepModel) -> str:
-        """Return the files that a step of a benchmark is predicted from by a model."""
+        """Return the source files of a model's prediction for a benchmark."""
         files = [STEP_SOURCE, f"results/characterise/layers/{benchmark}.json"]
         rates = f"results/predict/{self.machine.name}/regressors.json"
         if model.words.startswith("roofline"):

@@ -1,4 +1,4 @@
-"""From a predicted step to a row: rate, speedup, VFLOPS and time to train, with their intervals."""
+"""Convert a predicted step to a row: rate, speedup, VFLOPS and time to train, with their intervals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -46,18 +46,18 @@ NO_QUALITY = "no quality coefficient was measured: the suite has no exponent, or
 def complete_row(
     study: MeasuredStudy, case: "Case", points: Sequence[Point], curves: Mapping[str, PublishedEpochs]
 ) -> dict[str, Any]:
-    """Return the row of one prediction; without a step it has its reason and no numbers.
+    """Return the row of one prediction; without a step it has a reason and no numbers.
 
     Parameters
     ----------
     study
         Measured points and models.
     case
-        What is predicted.
+        The case to predict.
     points
         All measured points of the variant.
     curves
-        Epochs over batch by benchmark.
+        Epochs over batch, by benchmark.
     """
     model = case.model
     factor, unscaled = study.calibrate(model, case.start)
@@ -127,7 +127,7 @@ def _head(study: MeasuredStudy, case: "Case", points: Sequence[Point]) -> dict[s
 
 
 def _why_not(study: MeasuredStudy, case: "Case") -> str:
-    """Return why there is no such training; blank if there could be one."""
+    """Return why such a training is impossible; blank if it is possible."""
     setting, most = case.setting, study.machine.ranks_per_node
     if setting.ranks % setting.nodes:
         return UNEVEN_RANKS(ranks=setting.ranks, nodes=setting.nodes, most=most)
@@ -137,13 +137,13 @@ def _why_not(study: MeasuredStudy, case: "Case") -> str:
 
 
 def _baseline(start: Point, points: Sequence[Point]) -> Point:
-    """Return the point that the study compares with, otherwise that of the fewest ranks."""
+    """Return the point that the study compares with, otherwise the one with the fewest ranks."""
     named = str(start.row.get("baseline") or "")
     return next((point for point in points if point.scale == named), points[0])
 
 
 def _extrapolated(study: MeasuredStudy, case: "Case", points: Sequence[Point]) -> str:
-    """Return in words how far a prediction is from what was measured; blank if it is not."""
+    """Describe how far a prediction is outside the measurements; blank if it is inside."""
     largest = max(point.setting.ranks for point in points)
     smallest = min(point.setting.micro_batch for point in points)
     ranks, batch, nodes = case.setting.ranks, case.setting.micro_batch, study.machine.nodes
@@ -158,7 +158,7 @@ def _extrapolated(study: MeasuredStudy, case: "Case", points: Sequence[Point]) -
 
 
 def _rates(case: "Case", steps: Mapping[str, float]) -> dict[str, float]:
-    """Return samples per second: the measured rate where one starts from, times the predicted change."""
+    """Return samples per second: the measured rate at the starting point, times the predicted change."""
     start = case.start
     by_steps = start.setting.global_batch / start.step_s
     measured = float(start.row["train_rate_samples_per_s"])
@@ -167,10 +167,10 @@ def _rates(case: "Case", steps: Mapping[str, float]) -> dict[str, float]:
 
 
 def _speedups(case: "Case", points: Sequence[Point], rates: Mapping[str, float]) -> tuple[dict[str, Any], str]:
-    """Return speed-up and efficiency against the base, and why nothing is predicted if they cannot be.
+    """Return speed-up and efficiency against the base, and why nothing is predicted if they are impossible.
 
-    Another link, precision or compression than the base has makes more than the ranks do: where such an efficiency is
-    above 1, it is none. An interval of an efficiency ends there.
+    If link, precision or compression differ from the base, the ratio includes their effect; if it exceeds 1, it is not
+    reported as an efficiency. The interval of an efficiency ends at 1.
     """
     base = _baseline(case.start, points)
     compared = float(base.row["train_rate_samples_per_s"])
@@ -188,7 +188,7 @@ def _speedups(case: "Case", points: Sequence[Point], rates: Mapping[str, float])
 
 
 def _score(study: MeasuredStudy, case: "Case", rates: Mapping[str, float]) -> tuple[dict[str, Any], str]:
-    """Return operations per second and those that count at the measured quality, and what they assume."""
+    """Return FLOPS and VFLOPS at the measured quality, and their assumptions."""
     scores, start = study.tables.scores, case.start
     rows = scores[(scores[POINT] == [start.row[name] for name in POINT]).all(axis=1)]
     if rows.empty:
@@ -205,7 +205,7 @@ def _score(study: MeasuredStudy, case: "Case", rates: Mapping[str, float]) -> tu
 def _times(
     study: MeasuredStudy, case: "Case", steps: Mapping[str, float], curves: Mapping[str, PublishedEpochs]
 ) -> tuple[dict[str, Any], str]:
-    """Return the time to train, and what it assumes."""
+    """Return the time to train, and its assumptions."""
     start = case.start
     parts = measure_parts(study.tables.runs, start.row)
     if parts is None:
@@ -230,5 +230,5 @@ def _named(pattern: str, values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _inverse(values: Mapping[str, float]) -> dict[str, float]:
-    """Return bounds of what falls as its cause rises: low and high change places."""
+    """Return the bounds of a quantity that falls as its cause rises: low and high are swapped."""
     return {"": values[""], "low_": values["high_"], "high_": values["low_"]}

@@ -1,4 +1,4 @@
-"""Epochs over the global batch, from published rounds, for benchmarks of a study."""
+"""Epochs over the global batch, from published rounds, for a study's benchmarks."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from hpcai.mlperf_hpc.benchmarks import OWN
 
 PUBLISHED = "published"
 FEWEST_SUBMISSIONS = 3
-"""A line through two points shows no scatter."""
+"""A line through two points has no scatter."""
 STREAM = 0
 """The same random numbers at every batch, so that a ratio of medians is that of the curve."""
 ROUNDS = Message("published_epochs.rounds", "published rounds of {benchmark} ({edition}, {submissions} submissions)")
@@ -28,7 +28,7 @@ class PublishedEpochs:
     curve
         Epochs over batch.
     smallest_samples, largest_samples
-        Global batches that it was fitted to.
+        Range of global batches used for the fit.
     words
         Benchmark, edition and number of submissions.
     """
@@ -39,7 +39,7 @@ class PublishedEpochs:
     words: str
 
     def change_ratio(self, measured_samples: int, wanted_samples: int) -> float:
-        """Return the epochs at one global batch over those at another: the ratio of the curve's medians."""
+        """Return the ratio of epochs at two global batches, from the curve's medians."""
         wanted, measured = (
             float(np.median(self.curve.predict(float(batch), "").draw(STREAM)))
             for batch in (wanted_samples, measured_samples)
@@ -47,7 +47,7 @@ class PublishedEpochs:
         return float(np.exp(wanted - measured))
 
     def describe(self, measured_samples: int, wanted_samples: int) -> str:
-        """Return what the curve stands on, and whether a batch lies beyond it."""
+        """Describe the basis of the curve, and whether a batch is outside its range."""
         inside = all(self.smallest_samples <= one <= self.largest_samples for one in (measured_samples, wanted_samples))
         reach = f"batches of {self.smallest_samples:g} to {self.largest_samples:g} samples"
         return f"{self.words}, {reach}{'' if inside else ', extrapolated'}"
@@ -56,22 +56,22 @@ class PublishedEpochs:
 def fit_published_epochs(
     results: pd.DataFrame, systems: pd.DataFrame, references: pd.DataFrame, scales: pd.DataFrame
 ) -> dict[str, PublishedEpochs]:
-    """Fit epochs over batch to published rounds, for those benchmarks that have submissions enough.
+    """Fit epochs over batch to published rounds, for benchmarks with enough submissions.
 
     Parameters
     ----------
     results, systems
-        Tables ``mlperf_results`` and ``mlperf_systems``; a study's own rows are left out.
+        Tables ``mlperf_results`` and ``mlperf_systems``; a study's own rows are ignored.
     references
         Reference convergence points (`hpcai.mlperf_hpc.analysis.reference_epochs.read_reference_epochs`).
     scales
-        Table of scales of the study, whose workloads are looked for.
+        Table of scales of the study, which determines the workloads.
 
     Returns
     -------
     dict of str to PublishedEpochs
-        By benchmark of the study: of the edition with the most usable submissions, but none that evaluates by steps,
-        as no own workload does.
+        By benchmark of the study: the edition with the most usable submissions, excluding those that evaluate by steps,
+        because no own workload does.
     """
     published = results[results["method"] == PUBLISHED]
     largest: dict[str, PointSet] = {}

@@ -1,9 +1,9 @@
-"""The time of a step of a measured training at another scale, link, precision or compression.
+"""The step time of a measured training at another scale, link, precision or compression.
 
-Computing is the roofline of the layers (or kernel regressors) times one factor, by which the model meets the measured
-step at the scale that one starts from. Exchanging gradients is a ring allreduce over measured or assumed links, after
-computing: no overlap, which is how gradients that travel as one group do it. With overlap, messages of equal size
-become ready at equal intervals of the backward pass and travel one after another.
+Computing is the roofline of the layers (or kernel regressors) times one factor, which calibrates the model to the
+measured step at the starting scale. Gradients are exchanged by a ring allreduce over measured or assumed links, after
+computing: without overlap, as for gradients sent as one group. With overlap, messages of equal size become ready at
+equal intervals of the backward pass and are sent one after another.
 """
 
 import math
@@ -55,7 +55,7 @@ class ComputeTime(NamedTuple):
 
 
 Compute = Callable[[float, str], ComputeTime]
-"""Time to compute from samples and precision; NaN where it is not known."""
+"""Compute time from samples and precision; NaN if unknown."""
 
 
 def _no_time(reason: str) -> ComputeTime:
@@ -64,22 +64,22 @@ def _no_time(reason: str) -> ComputeTime:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a training runs.
+    """Settings of a training.
 
     Attributes
     ----------
     nodes, ranks
-        Where.
+        Number of nodes and ranks.
     global_batch
         Samples of a step over all ranks.
     fusion_bytes
-        Largest message of gradients; None: so many of equal size as there are groups.
+        Largest message of gradients; None for equal messages, one per group.
     gradient_groups
-        Messages of gradients.
+        Number of gradient messages.
     spatial_parts
         Ranks that share each sample.
     part_bytes_per_sample
-        What a rank sends for a sample to those it shares it with.
+        Bytes that a rank sends per sample to the ranks that share it.
     """
 
     nodes: int
@@ -95,12 +95,12 @@ class Setting:
 
     @property
     def micro_batch(self) -> float:
-        """Samples that a replica computes at once; below 1 or broken: it cannot run."""
+        """Samples that a replica computes at once; below 1 or fractional if impossible."""
         return self.global_batch / (self.ranks / self.spatial_parts) / self.accumulation
 
     @property
     def why_impossible(self) -> str:
-        """Return why a training cannot run like this; blank if it can."""
+        """Return why a training with these settings is impossible; blank if it is possible."""
         if self.ranks % self.spatial_parts:
             return UNEVEN_PARTS(ranks=self.ranks, parts=self.spatial_parts)
         if self.micro_batch >= 1 and self.micro_batch == int(self.micro_batch):
@@ -117,14 +117,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class PredictedStep:
-    """Parts of a step [s]; NaN with a reason where it could not be predicted.
+    """Parts of a step [s]; NaN with a reason if it cannot be predicted.
 
     Attributes
     ----------
     compute_s, communication_s
-        All of computing, and all messages.
+        Total compute time, and total message time.
     exposed_s
-        What communication adds to computing: all of it without overlap.
+        Communication time in addition to computing: all of it without overlap.
     """
 
     compute_s: float
@@ -134,7 +134,7 @@ class PredictedStep:
 
     @property
     def step_s(self) -> float:
-        """Computing, and what of the exchange does not happen meanwhile."""
+        """Compute time plus the exposed part of the exchange."""
         return self.compute_s + self.exposed_s
 
 
@@ -143,22 +143,22 @@ NO_STEP = PredictedStep(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True)
 class StepModel:
-    """The model of one benchmark's step, before it is scaled to a measurement.
+    """The model of one benchmark's step, before calibration.
 
     Attributes
     ----------
     compute
-        Time to compute.
+        Compute time.
     parameters
-        Numbers that are exchanged.
+        Number of exchanged parameters.
     words
-        The model of computing, for the method of tables.
+        Description of the compute model, for the method of tables.
     overlap
-        Whether messages travel during the backward pass.
+        Whether messages are sent during the backward pass.
     convolutions
         Layers before which ranks that share samples exchange planes.
     shares_samples
-        Whether it knows ranks that share samples.
+        Whether it supports ranks that share samples.
     """
 
     compute: Compute
@@ -174,17 +174,17 @@ class StepModel:
         Parameters
         ----------
         setting
-            How the training runs.
+            Settings of the training.
         exchange
             Links between its ranks.
         factor
-            Measured over modelled time to compute, where one starts from.
+            Measured over modelled compute time at the starting point.
         """
         if setting.why_impossible:
             return replace(NO_STEP, reason=setting.why_impossible)
         if setting.spatial_parts > 1 and not self.shares_samples:
             return replace(NO_STEP, reason=self._why_no_model(setting.precision, NO_PARTS))
-        # Each rank has its part of the voxels. That it computes dense layers whole is in the factor.
+        # Each rank has its part of the voxels. The factor includes that it computes dense layers in full.
         times = self.compute(setting.micro_batch / setting.spatial_parts, setting.precision)
         compute_s = factor * (setting.accumulation * (times.forward_s + times.backward_s) + times.update_s)
         messages = count_messages(self.parameters, setting.fusion_bytes, setting.gradient_groups)
@@ -192,7 +192,7 @@ class StepModel:
         halo_s = setting.accumulation * self._halo_s(setting, exchange)
         exposed_s = communication_s
         if self.overlap:
-            # The last message waits for the last gradient; all of them cannot end before the first has waited.
+            # The last message waits for the last gradient, and all together cannot end before the first was ready.
             hidden_s = factor * times.backward_s * (1 - 1 / messages)
             exposed_s = max(communication_s / messages, communication_s - hidden_s)
         reason = "" if math.isfinite(compute_s) else self._why_no_model(setting.precision, times.reason)
@@ -200,9 +200,9 @@ class StepModel:
         return PredictedStep(compute_s, communication_s + halo_s, exposed_s + halo_s, reason)
 
     def _halo_s(self, setting: Setting, exchange: Exchange) -> float:
-        """Return the time in which ranks exchange planes of a micro-batch: each layer waits for it, both ways [s].
+        """Return the time of exchanging planes of a micro-batch, for which each layer waits, both ways [s].
 
-        The first layer needs no gradient of its input; the gather before the dense layers is one exchange more.
+        The first layer needs no gradient of its input; the gather before the dense layers is one more exchange.
         """
         if setting.spatial_parts == 1:
             return 0.0
@@ -215,13 +215,13 @@ class StepModel:
         return f"{words}: {reason}" if reason else words
 
     def calibrate(self, setting: Setting, exchange: Exchange, measured_s: float) -> tuple[float, str]:
-        """Return the factor by which the model meets a measured step, or NaN and why there is none."""
+        """Return the factor that calibrates the model to a measured step, or NaN and the reason."""
         raw = replace(self, overlap=False).estimate(setting, exchange)
         if raw.reason:
             return math.nan, raw.reason
         factor = (measured_s - raw.communication_s) / raw.compute_s
         if self.overlap:
-            # The step grows with the factor: the smallest one that meets the measurement lies between these two.
+            # The step grows with the factor, so the smallest solution lies between these two.
             factor = _solve(
                 lambda one: self.estimate(setting, exchange, one).step_s - measured_s, measured_s / raw.compute_s
             )
@@ -231,9 +231,9 @@ class StepModel:
 
 
 def roofline_model(network: LayerList, rates: Mapping[str, RankRates], cost_model: CostModel = "full") -> StepModel:
-    """Return the step of a network by the roofline with the rates of each precision.
+    """Return the step of a network by the roofline, with the rates of each precision.
 
-    With ``full`` the update is gradient descent with momentum on float32 weights; the others have none.
+    With ``full`` the update is gradient descent with momentum on float32 weights; the others have no update.
     """
     work, parameters = count_work(network.layers, cost_model), count_parameters(network)
     passes = OPTIMIZER_PASSES["momentum" if cost_model == "full" else "none"]
@@ -268,7 +268,7 @@ def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor
 
 
 def setting_of(row: Row) -> Setting:
-    """Return how the runs of a row of the table of scales trained."""
+    """Return the settings of the runs behind a row of the table of scales."""
     fusion, batch = row["fusion_bytes"], int(row["global_batch_samples"])
     parts, ranks = (int(row[name]) for name in ("spatial_parts", "ranks"))
     return Setting(
@@ -293,7 +293,7 @@ def at_ranks(base: Setting, ranks: int, ranks_per_node: int, regime: str) -> Set
 
 
 def _solve(excess: Callable[[float], float], most: float) -> float:
-    """Return the factor at which a step meets its measurement, or NaN if even the smallest takes longer."""
+    """Return the factor at which a step matches its measurement, or NaN if even the smallest takes longer."""
     least = most * 1e-9
     return float(brentq(excess, least, most)) if excess(least) < 0 <= excess(most) else math.nan
 

@@ -1,4 +1,4 @@
-"""Predictions of a measured study: other scales, links, precisions and compressions, and how good they are."""
+"""Predictions for a measured study: other scales, links, precisions and compressions, and their accuracy."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ ONE_PRECISION = "kernels were measured in fp32 only"
 
 
 def judge_own_steps(study: MeasuredStudy) -> pd.DataFrame:
-    """Return rows of table ``step_accuracy``: each measured point by the roofline and, if there are any, by regressors.
+    """Return rows of table ``step_accuracy``: each measured point by the roofline and, if available, by regressors.
 
-    The modelled step is computing and the allreduce, one after another, without a factor; the measured one is the
-    median step of the runs, which has input, loss and all that no layer is. There is a goal for regressors only: the
-    source states none for the roofline.
+    The modelled step is computing followed by the allreduce, without a factor. The measured one is the median step of
+    the runs, which includes input, loss and everything else outside layers. Only regressors have a goal: the source
+    states none for the roofline.
     """
     rows = [row for point in study.points for row in _rows(study, point)]
     return pd.DataFrame(rows, columns=list(STEP_COLUMNS)).astype({"within_goal": "boolean"})
@@ -59,7 +59,7 @@ def _rows(study: MeasuredStudy, point: Point) -> Iterator[dict[str, Any]]:
 def _of_model(
     study: MeasuredStudy, point: Point, model: StepModel, extra: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of communication and of the whole step by one model."""
+    """Yield the rows of communication and of the whole step for one model."""
     exchange = study.exchange(point.setting.nodes, point.engine)
     step = model.estimate(point.setting, exchange)
     shared = {
@@ -98,20 +98,20 @@ NUMBER_ENDS = ("_s", "_ratio")
 
 @dataclass(frozen=True)
 class StudyModels:
-    """What predictions stand on besides the study's own tables.
+    """Inputs of predictions besides the study's own tables.
 
     Attributes
     ----------
     layers
-        By benchmark.
+        Layers by benchmark.
     machine
-        The measured one.
+        The measured machine.
     regressors
-        By kernel; only steps are compared with them.
+        By kernel; only compared with steps.
     epoch_curves
-        By benchmark, from `fit_published_epochs`; used where the global batch changes.
+        By benchmark, from `fit_published_epochs`; used if the global batch changes.
     overlap
-        Whether gradients are exchanged while others are computed; of a single group of gradients none is.
+        Whether the gradient exchange overlaps with computing; a single group of gradients never does.
     """
 
     layers: Mapping[str, LayerList]
@@ -131,14 +131,14 @@ def predict_study(tables: StudyTables, models: StudyModels, asked: Prediction) -
     models
         Layers, machine, and optionally regressors and curves of epochs.
     asked
-        Ranks, links, precisions and compressions to predict for.
+        Ranks, links, precisions and compressions to predict.
 
     Returns
     -------
     dict of str to pandas.DataFrame
-        ``predictions``: one row per question and answer, all of them modelled; ``prediction_accuracy``: measured
-        points predicted from other measured points, which the intervals stand on; ``own_steps``: measured steps
-        against models that are not scaled to any measurement.
+        ``predictions``: one row per question and answer, all modelled; ``prediction_accuracy``: measured points
+        predicted from other measured points, the basis of the intervals; ``own_steps``: measured steps
+        against uncalibrated models.
 
     Notes
     -----
@@ -157,7 +157,7 @@ def predict_study(tables: StudyTables, models: StudyModels, asked: Prediction) -
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """Return rows as a table whose columns have the same types whatever the rows lack."""
+    """Return rows as a table with fixed column types, even for missing values."""
     frame = pd.DataFrame(list(rows), columns=list(columns))
     for name in columns:
         if name in WHOLE:

@@ -1,4 +1,4 @@
-"""Time to train at a predicted step, from the measured parts of the trainings that one starts from."""
+"""Time to train at a predicted step, from the measured parts of the trainings at the starting point."""
 
 import math
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ CONVERGED = "converged"
 
 @dataclass(frozen=True)
 class TrainingParts:
-    """Means of the parts of the timed runs of a scale that reached their target.
+    """Mean parts of the timed runs of a scale that reached their target.
 
     Attributes
     ----------
     staging_s
-        On the clock; 0 where the clock starts after it.
+        Staging on the clock; 0 if the clock starts after it.
     training_epoch_s, evaluation_epoch_s
-        Steps and evaluations, for one epoch.
+        Steps and evaluations of one epoch.
     rest_s
-        What the clock counts besides.
+        Remaining time on the clock.
     epochs
-        Trained until the clock stopped.
+        Epochs trained until the clock stopped.
     n
-        Runs.
+        Number of runs.
     """
 
     staging_s: float
@@ -39,7 +39,7 @@ class TrainingParts:
     n: int
 
     def time_to_train_s(self, epochs: float, slower_ratio: float) -> float:
-        """Return the time to train with other epochs, where the steps of an epoch take so many times as long."""
+        """Return the time to train with a number of epochs, with the steps of an epoch slower by a factor."""
         return self.staging_s + epochs * (self.training_epoch_s * slower_ratio + self.evaluation_epoch_s) + self.rest_s
 
 
@@ -50,9 +50,9 @@ class Epochs:
     Attributes
     ----------
     number
-        NaN where they are not known.
+        NaN if unknown.
     basis
-        Where the number comes from, or why there is none.
+        Origin of the number, or why there is none.
     """
 
     number: float
@@ -60,14 +60,14 @@ class Epochs:
 
 
 def measure_parts(runs: pd.DataFrame, point: Mapping[Any, Any]) -> TrainingParts | None:
-    """Return the parts of a scale's trainings, or None if none reached its target.
+    """Return the parts of a scale's trainings; None if none reached its target.
 
     Parameters
     ----------
     runs
         Table ``runs``.
     point
-        Row of the scale that the runs are of.
+        Row of the runs' scale.
     """
     own = (runs[POINT] == [point[name] for name in POINT]).all(axis=1)
     good = runs[own & (runs["outcome"] == CONVERGED) & (runs["time_to_train_s"] > 0) & (runs["epochs"] > 0)]
@@ -95,13 +95,13 @@ def epochs_at(
     Parameters
     ----------
     parts
-        Of the trainings that one starts from.
+        Parts of the trainings at the starting point.
     batches
-        Global batch of these trainings, and the wanted one.
+        Global batch of these trainings, and the requested one.
     benchmark
-        Whose curve is taken.
+        Benchmark of the curve.
     curves
-        Epochs over batch by benchmark, from published rounds: their change is taken, not their number.
+        Epochs over batch by benchmark, from published rounds: only their relative change is used.
     """
     measured, wanted = batches
     if measured == wanted:

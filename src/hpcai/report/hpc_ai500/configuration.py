@@ -1,4 +1,4 @@
-"""Part 2 of the report document: hyper-parameters, and how the ranks communicate."""
+"""Part 2 of the report document: hyper-parameters, and communication between ranks."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ GROUPS = {
     "staging": "Staging",
     "pack": "Packing of the data",
 }
-"""Sections of a benchmark file and what they are called here."""
+"""Sections of a benchmark file, and their display names."""
 RING = (
     "ring: Gloo's default, which Horovod leaves as it is "
     "(horovod/common/ops/gloo_operations.cc, gloo/allreduce.cc); no record observes it"
@@ -38,7 +38,7 @@ POINT_COLUMNS = (
 
 
 def describe_configuration(evidence: Evidence) -> Part:
-    """Return part 2: every setting, and the communication in words."""
+    """Return part 2: every setting, and a description of the communication."""
     return Part(
         title="Configuration",
         rule="All hyper-parameters; a description of the communication (topology, compression, fusion).",
@@ -90,6 +90,9 @@ def _communication(evidence: Evidence) -> Iterator[Item]:
 def _topology(evidence: Evidence) -> Item:
     name = "Topology of the allreduce"
     distributed = [record for record in evidence.records if record.plan.point.ranks > 1]
+    if any(record.plan.point.allreduce_topology != "default" for record in distributed):
+        ways = _by_variant(evidence, lambda plan: plan.point.allreduce_topology)
+        return present(EXCHANGE, name, ways, method="declared", source=SOURCE)
     chosen = {text for record in distributed for text in _chosen_topology(record)}
     if chosen:
         return present(EXCHANGE, name, "; ".join(sorted(chosen)), method="collected", source="system.json")
@@ -125,7 +128,7 @@ def _cycle_time(plan: RunPlan) -> str:
 
 
 def _by_variant(evidence: Evidence, value_of: Callable[[RunPlan], Value]) -> Value:
-    """Return the value that all plans share; else the values of each variant."""
+    """Return the value shared by all plans; otherwise the values of each variant."""
     variants: dict[str, list[Value]] = {}
     for record in evidence.records:
         values = variants.setdefault(record.plan.point.variant, [])
@@ -180,7 +183,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
 
 
 def _text(value: object) -> object:
-    """Return a value of the settings as a person writes it."""
+    """Return a setting's value in readable form."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value

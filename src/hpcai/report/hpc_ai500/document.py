@@ -1,4 +1,4 @@
-"""Puts a report document together: four parts, the number of runs, and what the rules say at each level."""
+"""Assemble a report document: four parts, the number of runs, and the verdict of the rules at each level."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from hpcai.rules.table import rules_of
 
 
 def build_document(evidence: Evidence) -> Document:
-    """Return the report document that section 6.3.3 of the rules asks for, complete or saying what is missing."""
+    """Return the report document required by section 6.3.3 of the rules, complete or with its missing items."""
     records, plan = evidence.records, evidence.records[0].plan
     return Document(
         study=plan.study,
@@ -38,7 +38,7 @@ def build_document(evidence: Evidence) -> Document:
 
 
 def _results(records: Sequence[RunRecord]) -> Iterator[str]:
-    """Say for each variant and scale whether the runs are as many as the rules require."""
+    """Report for each variant and scale whether the runs are as many as the rules require."""
     rules = rules_of(records[0].plan.benchmark.suite).results
     scales: dict[str, Counter[str]] = {}
     for record in records:
@@ -52,7 +52,7 @@ def _results(records: Sequence[RunRecord]) -> Iterator[str]:
 
 
 def _levels(records: Sequence[RunRecord]) -> Iterator[Level]:
-    """Say for each level, strictest first, what speaks against the runs; variants are named where they differ."""
+    """Report the objections at each level, strictest first; variants are named if they differ."""
     found = summarise_verdicts(records)
     for (level, verdict), rows in found.groupby(["level", "verdict"], sort=False):
         several = rows["variant"].nunique() < found["variant"].nunique()

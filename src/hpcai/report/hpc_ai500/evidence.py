@@ -1,4 +1,4 @@
-"""What a document is made from: runs of one benchmark, its rows of the tables, the machine file, raw logs."""
+"""Input of a document: runs of one benchmark, its rows of the tables, the machine file, raw logs."""
 
 import json
 import re
@@ -24,9 +24,9 @@ from hpcai.rules.table import rules_of
 
 SUITE = "hpc_ai500"
 ENCLOSURES = "evidence"
-"""Folder of the files that numbers stand on besides the runs."""
+"""Folder of the source files of numbers, besides the runs."""
 MAX_COPIED_BYTES = 5_000_000
-"""Larger raw files are named with their SHA-256, not copied."""
+"""Larger raw files are listed with their SHA-256 instead of copied."""
 LINK_COLUMNS = ("what", "scope", "ranks", "bytes", "time_s", "time_min_s", "source")
 FIT_COLUMNS = (
     "what", "scope", "ranks", "bandwidth_bytes_per_s", "bandwidth_error_bytes_per_s", "misfit_ratio", "source",
@@ -36,11 +36,11 @@ TABLES = {"run_scores": TRIAL_COLUMNS, "scores": SCORE_COLUMNS, "links": LINK_CO
 SOURCES = (
     ("run_scores", "work_source"), ("run_scores", "power_source"), ("links", "source"), ("link_fits", "source"),
 )  # fmt: skip
-"""Columns that name the files which the numbers of a document stand on, besides the records."""
+"""Columns that name the source files of a document's numbers, besides the records."""
 FileStatus = Literal["copied", "copied: variables withheld", "named: large", "named: not text", "missing", "changed"]
 HANDED_IN: tuple[FileStatus, ...] = ("copied", "copied: variables withheld")
 RESULT_FILE = re.compile(r"\bresults/[^\s,;]+")
-"""A file of the study as tables name it: relative to the folder that holds the results folder."""
+"""A file of the study as named in tables: relative to the folder that contains the results folder."""
 NO_RECORD = Message(
     "evidence.no_record",
     "no record of the benchmark {benchmark!r} among {files} files: a report document needs runs; measure them, or "
@@ -50,7 +50,7 @@ NO_RECORD = Message(
 
 @dataclass(frozen=True)
 class LogFile:
-    """One raw file of a run: where it lies, what the record says of it, and what becomes of it."""
+    """One raw file of a run: its location, its entry in the record, and its status in the document."""
 
     path: Path
     name: str
@@ -66,7 +66,7 @@ class LogFile:
 
 @dataclass(frozen=True)
 class Enclosure:
-    """A file that numbers stand on besides the runs: how tables name it, and its copy."""
+    """A source file of numbers besides the runs: its name in tables, and its copy."""
 
     source: str
     file: LogFile
@@ -82,22 +82,22 @@ class Run:
 
     @property
     def folder(self) -> str:
-        """Where the run's files lie in the document's folder."""
+        """Location of the run's files in the document's folder."""
         return f"logs/{self.record.run_id}"
 
     @property
     def trained_to_its_end(self) -> bool:
-        """Whether it is a trial: a training that was neither broken off nor diverged."""
+        """Whether it is a trial: a training that neither stopped early nor diverged."""
         return self.record.outcome in COMPLETE
 
     def log(self, name: str) -> LogFile | None:
-        """Return the raw file of a name."""
+        """Return the raw file with a given name."""
         return next((log for log in self.logs if log.name == name), None)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that is known about one benchmark of a study."""
+    """All evidence on one benchmark of a study."""
 
     benchmark: str
     machine: Machine
@@ -113,11 +113,11 @@ class Evidence:
 
     @property
     def machine_file(self) -> str:
-        """Name of the machine file, for what to do."""
+        """Name of the machine file, for instructions."""
         return f"machine file machines/{self.machine.name}.yaml"
 
     def place(self, text: str) -> str:
-        """Return a text in which files of the study have the path of their copies; others keep theirs."""
+        """Return a text in which copied files of the study have the path of their copies."""
         copies = {one.source: one.file.name for one in self.enclosures if one.file.handed_in}
         return RESULT_FILE.sub(lambda found: copies.get(found[0], found[0]), text)
 
@@ -130,9 +130,9 @@ def read_evidence(
     Raises
     ------
     RecordError
-        If a record is damaged, or if none is of this benchmark.
+        If a record is damaged, or none belongs to this benchmark.
     ConfigError
-        If the benchmark is none of HPC AI500.
+        If the benchmark does not belong to HPC AI500.
     """
     files = [Path(path) for path in records]
     own = [(record, path) for record, path in zip(read_records(files), files, strict=True) if _of(record) == benchmark]
@@ -150,7 +150,7 @@ def read_evidence(
 
 
 def find_logs(record: RunRecord, folder: Path) -> tuple[LogFile, ...]:
-    """Return the raw files that a record names, each compared with the size and SHA-256 that stand there."""
+    """Return the raw files of a record, each compared with its recorded size and SHA-256."""
     raw = folder / RAW
     own = raw / RECORD
     logs = [_log(raw / artefact.path, artefact) for artefact in record.artefacts]
@@ -161,7 +161,7 @@ def find_logs(record: RunRecord, folder: Path) -> tuple[LogFile, ...]:
 
 
 def _find_enclosures(frames: Mapping[str, pd.DataFrame], results: Path) -> tuple[Enclosure, ...]:
-    """Return the files that the tables name as their sources, in the order of their paths."""
+    """Return the files that the tables name as sources, sorted by path."""
     columns = (frames[name][column] for name, column in SOURCES if column in frames[name])
     texts = {str(text) for column in columns for text in column.dropna()}
     sources = sorted({found for text in texts for found in RESULT_FILE.findall(text)})
@@ -177,13 +177,13 @@ def _enclosed(source: str, results: Path) -> LogFile:
 
 
 def _results_folder(run: Run) -> Path:
-    """Return the folder in which ``runs/RUN_ID/record.json`` lies."""
+    """Return the folder that contains ``runs/RUN_ID/record.json``."""
     parents = run.path.absolute().parents
     return parents[min(len(PurePosixPath(run.record.run_id).parts) + 1, len(parents) - 1)]
 
 
 def _withhold(record: RunRecord) -> RunRecord:
-    """Return a record without variables that none is made with any more, such as one with a credential."""
+    """Return a record without variables that new records exclude, such as those with a credential."""
     kept = environment_facts(record.provenance.environment)
     return record.model_copy(update={"provenance": record.provenance.model_copy(update={"environment": kept})})
 
@@ -196,10 +196,10 @@ def _holds_withheld(path: Path) -> bool:
 
 
 def content_to_hand_in(file: LogFile) -> bytes:
-    """Return what the copy of a file holds: its bytes, or a record without what must not leave the machine."""
+    """Return the content of a file's copy: its bytes, or a record without data that must not be disclosed."""
     if file.status == "copied":
         return file.path.read_bytes()
-    # Not by the model of a record, which would add what later versions know.
+    # Not through the model of a record, which would add fields of later versions.
     text, is_sealed = read_record_text(file.path)
     record = json.loads(text)
     record["provenance"]["environment"] = environment_facts(record["provenance"]["environment"])
@@ -241,7 +241,7 @@ def _order(run: Run) -> tuple[str, int, int, int]:
 
 
 def _rows(path: Path | None, columns: Sequence[str], benchmark: str) -> pd.DataFrame:
-    """Return the rows of a benchmark; none if there is no such table."""
+    """Return the rows of a benchmark; none if the table does not exist."""
     if path is None or not path.exists():
         return pd.DataFrame(columns=list(columns))
     frame = read_parquet(path)

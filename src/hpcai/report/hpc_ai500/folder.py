@@ -1,4 +1,4 @@
-"""Writes a report document as a folder to submit, under a temporary name first, so it is never incomplete."""
+"""Write a report document as a folder to submit, first under a temporary name, so it is never incomplete."""
 
 import json
 import math
@@ -35,23 +35,23 @@ def write_document(
     benchmark
         Name of the benchmark.
     records
-        Files ``record.json`` beside their ``raw/`` folders; those of other benchmarks are left out.
+        Files ``record.json`` next to their ``raw/`` folders; those of other benchmarks are ignored.
     tables
-        Parquet files of ``run_scores``, ``scores``, ``links`` and ``link_fits``; what is not there is named as missing.
-        The files that they name as sources are copied as well, from the results folder that the records lie in.
+        Parquet files of ``run_scores``, ``scores``, ``links`` and ``link_fits``; missing ones are listed as missing.
+        Their source files are copied as well, from the results folder of the records.
     machine
-        The machine file as it is now: what it declares is shown as declared.
+        The current machine file; its declarations are shown as declared.
     output
-        Folder to write; one that is there is replaced as a whole.
+        Folder to write; an existing one is replaced as a whole.
     study
-        The study file, so that the folder holds one that makes the same runs.
+        The study file, so that the folder contains one that makes the same runs.
 
     Raises
     ------
     RecordError
-        If a record is damaged, or if none is of this benchmark.
+        If a record is damaged, or none belongs to this benchmark.
     ConfigError
-        If the benchmark is none of HPC AI500.
+        If the benchmark does not belong to HPC AI500.
     """
     evidence = read_evidence(benchmark, records, tables, machine, study)
     document = build_document(evidence)
@@ -71,12 +71,12 @@ def _write_files(evidence: Evidence, document: Document, folder: Path) -> None:
         if file.handed_in:
             place = folder / name
             place.parent.mkdir(parents=True, exist_ok=True)
-            # Raw files are read-only; what is submitted can be written again.
+            # Raw files are read-only; the submitted copies should be writable.
             place.write_bytes(content_to_hand_in(file))
 
 
 def _texts(evidence: Evidence, document: Document) -> Iterator[tuple[str, str]]:
-    """Return the files that are made here, by their paths."""
+    """Yield the generated files by path."""
     yield "report.json", sealed_model(document).decode()
     yield "report.html", document_page(document)
     yield "README.md", readme_text(document)
@@ -96,7 +96,7 @@ def _texts(evidence: Evidence, document: Document) -> Iterator[tuple[str, str]]:
 
 
 def _system(evidence: Evidence) -> dict[str, object]:
-    """Return what was declared and collected; runs that found the same share an entry."""
+    """Return the declared and collected facts; runs with equal facts share an entry."""
     collected: dict[str, dict[str, object]] = {}
     for record in evidence.records:
         origin = record.provenance
@@ -120,7 +120,7 @@ def _system(evidence: Evidence) -> dict[str, object]:
 
 
 def _rows(evidence: Evidence, table: str) -> list[dict[str, object]]:
-    """Return the rows of a table of links, in which sources have their paths in the document's folder."""
+    """Return the rows of a table of links, with the paths of sources in the document's folder."""
     frame = evidence.frames[table]
     rows: list[dict[str, object]] = json.loads(frame.to_json(orient="records", double_precision=15))
     return [row | {"source": evidence.place(str(row["source"] or ""))} for row in rows]
@@ -131,7 +131,7 @@ def _list(value: object) -> list[object]:
 
 
 def _configuration(evidence: Evidence) -> dict[str, object]:
-    """Return all settings of every variant, defaults included."""
+    """Return all settings of every variant, including defaults."""
     variants: dict[str, dict[str, object]] = {}
     for record in evidence.records:
         plan = record.plan
@@ -165,7 +165,7 @@ def _origin(evidence: Evidence) -> dict[str, object]:
 
 
 def _file_list(files: Sequence[LogFile], folder: str = "") -> str:
-    """Return the list of raw files, with the size and the digest of the originals."""
+    """Return the list of raw files, with size and digest of the originals."""
     lines = [
         f"{file.name.removeprefix(folder)},{file.bytes if file.sha256 else ''},{file.sha256},{file.status}"
         for file in files

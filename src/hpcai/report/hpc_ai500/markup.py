@@ -1,4 +1,4 @@
-"""A report document as HTML: a fragment for the main report, and a self-contained page."""
+"""Render a report document as HTML: a fragment for the main report, and a self-contained page."""
 
 import html
 import re
@@ -15,14 +15,14 @@ from hpcai.report.hpc_ai500.model import Document, Item, Table, Value
 STATUS_WORDS = {"present": "present", "missing": "missing", "not_applicable": "does not apply"}
 ITEM_HEADS = ("Item", "Value", "Status", "How it is known", "Remark")
 SHORT, LONG = 26, 80
-"""Characters up to which a text stays on one line, and from which on it needs a wide column."""
+"""Longest text kept on one line, and minimum length for a wide column [characters]."""
 CODE = re.compile(r"`([^`]+)`")
 FILE = re.compile(r"(?:[\w.-]+/)+[\w-]+\.\w+")
-"""A path in a sentence; a unit such as MB/s is none."""
+"""A path in a sentence; excludes units such as MB/s."""
 FOLDER = Path(__file__).parent
 STYLE, FRAGMENT_STYLE = ("\n" + (FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", "fragment.css"))
-"""Styles of the separate page and of the fragment; its variables --bad, --good, --head, --line, --mute are the
-page's."""
+"""Styles of the separate page and of the fragment; the page defines the variables --bad, --good, --head, --line and
+--mute."""
 
 
 def document_html(document: Document, *, folder: str = "", level: int = 3) -> str:
@@ -31,11 +31,11 @@ def document_html(document: Document, *, folder: str = "", level: int = 3) -> st
     Parameters
     ----------
     document
-        What a ``report.json`` holds.
+        Content of a ``report.json``.
     folder
-        Path from the page to the document's folder, with a slash at its end; blank if they are the same.
+        Path from the page to the document's folder, with a trailing slash; blank if they are the same.
     level
-        Level of the headings of the four parts; tables and lists have one more.
+        Level of the headings of the four parts; tables and lists are one level deeper.
     """
     return _render(document, folder=folder, level=level)
 
@@ -84,7 +84,7 @@ def _kinds(table: Table) -> list[str]:
 
 
 def _kind(cells: Sequence[Value | None]) -> str:
-    """Return the class of a column: numbers, or texts by the longest of them."""
+    """Return the class of a column: numbers, or texts by their greatest length."""
     known = [cell for cell in cells if cell is not None]
     if known and all(isinstance(cell, int | float) for cell in known):
         return "number"
@@ -93,7 +93,7 @@ def _kind(cells: Sequence[Value | None]) -> str:
 
 
 def say(value: Value, unit: str) -> str:
-    """Return a value with its unit, in the prefix that people use."""
+    """Return a value with its unit, with a suitable prefix."""
     if isinstance(value, str):
         return f"{value} {unit}".strip()
     if unit == "byte":
@@ -107,12 +107,12 @@ def say(value: Value, unit: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return a sentence in which what stands between backticks is code, and paths go on behind a slash."""
+    """Return a sentence with code markup for text between backticks, and line breaks allowed after slashes in paths."""
     return CODE.sub(r"<code>\1</code>", FILE.sub(lambda path: _path(path[0]), html.escape(text)))
 
 
 def _path(path: str) -> str:
-    """Return a path, escaped before, that may go on in a new line behind a slash and nowhere else."""
+    """Return an escaped path that may break after a slash and nowhere else."""
     *folders, name = path.split("/")
     parts = [*(f"{folder}/" for folder in folders), *([name] if name else [])]
     return "".join(f'<span class="part">{part}</span>' for part in parts) if len(parts) > 1 else path

@@ -1,4 +1,4 @@
-"""What a report document holds: parts, items with their status, tables, and what the rules say about the runs."""
+"""Data model of a report document: parts, items with their status, tables, and the verdict of the rules on the runs."""
 
 import math
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ Method = Literal["measured", "declared", "collected", ""]
 
 
 class Item(Settings):
-    """One thing that a complete report holds."""
+    """One item of a complete report."""
 
     demand: str = Field(
         min_length=1, description="What the rules require, in the words of the part that it belongs to."
@@ -48,7 +48,7 @@ class Item(Settings):
 
 
 class Column(Settings):
-    """Heading of a table: its words, and the unit of its numbers."""
+    """Heading of a table: its text, and the unit of its numbers."""
 
     name: str
     unit: str = ""
@@ -71,7 +71,7 @@ class Table(Settings):
 
 
 class Part(Settings):
-    """One of the four parts that section 6.3.3 asks for."""
+    """One of the four parts required by section 6.3.3."""
 
     title: str
     rule: str = Field(description="What the rules require.")
@@ -81,7 +81,7 @@ class Part(Settings):
 
 
 class Level(Settings):
-    """What the records say about one level of the rules."""
+    """The verdict at one level of the rules."""
 
     level: str
     verdict: str
@@ -113,7 +113,7 @@ class Document(Settings):
 
     @property
     def missing(self) -> tuple[Item, ...]:
-        """What a complete document would hold besides."""
+        """The items that the document lacks."""
         return tuple(item for item in self.items if item.status == "missing")
 
     @property
@@ -123,7 +123,7 @@ class Document(Settings):
 
     @property
     def headline(self) -> str:
-        """Whether the document is complete, how much of it is there, and what is missing."""
+        """Whether the document is complete, how many items it has, and which are missing."""
         applicable = [item for item in self.items if item.status != "not_applicable"]
         there, apart = len(applicable) - len(self.missing), len(self.items) - len(applicable)
         names = "; ".join(dict.fromkeys(item.name for item in self.missing))
@@ -133,7 +133,7 @@ class Document(Settings):
 
 
 def read_document(path: Path) -> Document:
-    """Read a ``report.json`` back.
+    """Read a ``report.json``.
 
     Raises
     ------
@@ -146,24 +146,24 @@ def read_document(path: Path) -> Document:
 def present(  # noqa: PLR0913  one for each thing that a value needs beside it
     demand: str, name: str, value: Value, *, method: Method, source: str, unit: str = "", note: str = ""
 ) -> Item:
-    """Return an item that is there."""
+    """Return an item that is present."""
     return Item(
         demand=demand, name=name, status="present", value=value, unit=unit, method=method, source=source, note=note
     )
 
 
 def missing(demand: str, name: str, reason: str, action: str) -> Item:
-    """Return an item that a complete document would hold, with the reason and what to do."""
+    """Return an item that the document lacks, with the reason and the remedy."""
     return Item(demand=demand, name=name, status="missing", note=reason, action=action)
 
 
 def not_applicable(demand: str, name: str, reason: str, action: str = "") -> Item:
-    """Return an item that this system or this document cannot have."""
+    """Return an item that does not apply to this system or document."""
     return Item(demand=demand, name=name, status="not_applicable", note=reason, action=action)
 
 
 def cell(value: object) -> Value | None:
-    """Return a value of a frame as a cell: NaN and blanks are empty."""
+    """Return a value of a frame as a cell: NaN and blanks become empty."""
     number = getattr(value, "item", None)
     plain = number() if callable(number) else value
     if plain is None or plain is pd.NA or plain == "" or (isinstance(plain, float) and not math.isfinite(plain)):
@@ -172,7 +172,7 @@ def cell(value: object) -> Value | None:
 
 
 def agreed(values: Iterable[object]) -> Value | None:
-    """Return the value that all share; where they differ, each with its count; None if none is known."""
+    """Return the shared value; if values differ, each with its count; None if there is none."""
     known = [plain for plain in map(cell, values) if plain is not None]
     different = list(dict.fromkeys(known))
     if len(different) < 2:

@@ -30,7 +30,7 @@ PRIVATE = (
 
 
 def readme_text(document: Document) -> str:
-    """Return what is where in the folder, what is missing, and how to run everything again, as Markdown."""
+    """Return the folder's contents, missing items, and instructions to repeat everything, as Markdown."""
     todo = [
         f"* {item.name} ({item.demand}): {item.note}. To do: {item.action}."
         for item in document.items

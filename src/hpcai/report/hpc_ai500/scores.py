@@ -30,7 +30,7 @@ RATE_BY = Message("scores.rate_by", "throughput measured, work of a sample by {w
 
 @dataclass(frozen=True)
 class _Score:
-    """One of the scores that the rules name: its column, its unit, what to do where none is there, and a remark."""
+    """A score required by the rules: its column, its unit, the remedy if it is missing, and a remark."""
 
     name: str
     column: str
@@ -53,7 +53,7 @@ RUN_COLUMNS = {
     "dropped": Column(name="left out as"),
     "reason": Column(name="reason"),
 }
-"""Columns of the table `run_scores` that the document shows of every run; its scores.csv has all."""
+"""Columns of the table `run_scores` shown for every run; scores.csv has all."""
 RESULT_COLUMNS = {
     "variant": Column(name="variant"),
     "scale": Column(name="scale"),
@@ -79,7 +79,7 @@ RESULT_COLUMNS = {
 
 
 def describe_scores(evidence: Evidence) -> Part:
-    """Return part 3: one row for every run, failed ones included."""
+    """Return part 3: one row per run, including failed ones."""
     tables = [_run_table(evidence), _result_table(evidence), _attempts(evidence.records)]
     return Part(
         title="Scores of every run",
@@ -91,9 +91,9 @@ def describe_scores(evidence: Evidence) -> Part:
 
 
 def trial_rows(evidence: Evidence) -> pd.DataFrame:
-    """Return the table `run_scores` with a row for every record, also for those that the table lacks.
+    """Return the table `run_scores` with a row for every record, including those missing in the table.
 
-    Paths of records and of the files that the scores stand on are those in the document's folder.
+    Paths of records and source files are those in the document's folder.
     """
     known = evidence.frames["run_scores"]
     facts = [
@@ -137,7 +137,7 @@ def _scores(evidence: Evidence) -> tuple[_Score, ...]:
 
 
 def _score_item(evidence: Evidence, score: _Score) -> Item:
-    """Return whether every run that completed training has a score; the others have none."""
+    """Return whether every run that completed training has a score."""
     if evidence.frames["run_scores"].empty:
         return missing(DEMAND, score.name, "the table run_scores has no row of this benchmark", _ANALYSE)
     rows = trial_rows(evidence)
@@ -169,7 +169,7 @@ def _score_item(evidence: Evidence, score: _Score) -> Item:
 
 
 def _methods(trials: pd.DataFrame, column: str) -> str:
-    """Return how a part of the scores is known, such as ``formula`` or ``measured and declared``."""
+    """Return the method of a part of the scores, such as ``formula`` or ``measured and declared``."""
     return " and ".join(str(method) for method in trials[column].dropna().unique() if method)
 
 
@@ -222,7 +222,7 @@ def _run_table(evidence: Evidence) -> Table:
 
 
 def _definitions(rows: pd.DataFrame) -> str:
-    """Say what the scores of the runs are, with the metric, the target and the exponent that went into them."""
+    """Define the scores of the runs, with their metric, target and exponent."""
     used = {name: agreed(rows[name]) for name in ("quality_metric", "quality_target", "exponent")}
     exponent = "" if used["exponent"] is None else f" with n = {used['exponent']:g}"
     quality = (
@@ -238,7 +238,7 @@ def _definitions(rows: pd.DataFrame) -> str:
 
 
 def _name(record: RunRecord) -> str:
-    """Name of a run within its benchmark."""
+    """Return the name of a run within its benchmark."""
     return record.run_id.removeprefix(f"{record.plan.benchmark.name}/")
 
 

@@ -1,4 +1,4 @@
-"""Part 4 of the report document: source code, documents, and the scripts that run everything again."""
+"""Part 4 of the report document: source code, documents, and scripts that repeat everything."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ UPLOAD = "upload to BenchHub, where the committee checks that the result can be 
 
 
 def describe_sources(evidence: Evidence) -> Part:
-    """Return part 4: how somebody else gets the same program and runs it."""
+    """Return part 4: how to obtain and run the same program."""
     return Part(
         title="Source code, documents and run scripts",
         rule="Source code, documents and run scripts, uploaded to BenchHub; the committee then checks replicability.",
@@ -68,7 +68,7 @@ def _data(records: Sequence[RunRecord]) -> Iterator[Item]:
 
 
 def _enclosures(evidence: Evidence) -> Iterator[Item]:
-    """Say whether the files that numbers stand on besides the runs are in the folder."""
+    """Report whether the source files of numbers, besides the runs, are in the folder."""
     name, files = "Measurements behind the scores and links", [one.file for one in evidence.enclosures]
     lost = [f"{one.source} ({one.file.status})" for one in evidence.enclosures if not one.file.handed_in]
     if lost:
@@ -105,7 +105,7 @@ def _scripts(evidence: Evidence) -> Iterator[Item]:
 
 
 def reproduction_command(record: RunRecord) -> str:
-    """Return the command that measures a run again from its plan; blank if the record does not tell how."""
+    """Return the command that repeats a run from its plan; blank if the record lacks the information."""
     launcher, manifest = launcher_of(record), _after(record.provenance.command, "--manifest")
     if not launcher or not manifest:
         return ""
@@ -120,7 +120,7 @@ def _after(command: Sequence[str], flag: str) -> str:
 
 
 def commands_script(evidence: Evidence) -> str:
-    """Return the shell script that repeats every run, with the command that it was started by as a comment."""
+    """Return the shell script that repeats every run, with its original command as a comment."""
     lines = [
         "#!/bin/sh",
         "# Repeats every run of this document from its plan: same settings, same seed.",
@@ -137,9 +137,9 @@ def commands_script(evidence: Evidence) -> str:
 
 
 def study_files(evidence: Evidence) -> dict[str, str]:
-    """Return the files of a study that makes the same plans, by their paths below source/config/.
+    """Return the files of a study that yields the same plans, by path below source/config/.
 
-    The study file is left out if the study is not known: its seed stands in no record.
+    The study file is left out if the study is unknown, because no record contains its seed.
     """
     plan = evidence.records[0].plan
     files = {
@@ -150,7 +150,7 @@ def study_files(evidence: Evidence) -> dict[str, str]:
     if evidence.study:
         changes = {
             "benchmarks": (plan.benchmark.name,), "runs": plan.benchmark.name, "machine": plan.machine.name,
-            # The folder is there to measure again, also where its study was only analysed; it names no file outside.
+            # The folder must allow new measurements, even if its study was only analysed; it names no file outside.
             "measure": True, "config_dir": None, "published": (), "compare_with": (), "rank_with": (), "rounds": (),
         }  # fmt: skip
         files["study.yaml"] = _yaml(evidence.study.model_copy(update=changes))
@@ -168,13 +168,13 @@ def _run_table(evidence: Evidence) -> str:
         key = (point.variant, point.scale)
         repeats = max(record.plan.repetition, rows[key].repeats if key in rows else 1)
         rows[key] = RunRow(**point.model_dump(), repeats=repeats)
-    # Objects: a column of integers and blanks would become one of floating-point numbers.
+    # Objects, because a column of integers and blanks would become floating-point.
     frame = pd.DataFrame([_row_cells(row) for row in rows.values()], dtype=object)
     return frame.to_csv(sep="\t", index=False, lineterminator="\n")
 
 
 def _row_cells(row: RunRow) -> dict[str, object]:
-    """Return a row as it stands in a run table: quantities with their unit."""
+    """Return a row as written in a run table: quantities with their unit."""
     units = {"fusion_bytes": "byte", "cycle_time_s": "s"}
     cells = row.model_dump()
     return cells | {name: f"{cells[name]!r} {unit}" for name, unit in units.items() if cells[name] is not None}

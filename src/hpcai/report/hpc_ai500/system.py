@@ -1,4 +1,4 @@
-"""Part 1 of the report document: the system under test, down to its run-time software."""
+"""Part 1 of the report document: the system under test, including its run-time software."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -46,12 +46,12 @@ _VERSIONS = (
     (SOFTWARE, "HPC-AI Bench", ("hpcai",)),
 )
 MOST_HOSTS = 8
-"""Hosts that are named in the document."""
+"""Number of hosts named in the document."""
 _ASK_AGAIN = "measure on a system that shows it to the program; a virtual machine hides some of it"
 
 
 def describe_system(evidence: Evidence) -> Part:
-    """Return part 1: what ran the benchmark."""
+    """Return part 1: the system that ran the benchmark."""
     items = [
         *_nodes(evidence),
         *_accelerators(evidence),
@@ -94,14 +94,14 @@ def _nodes(evidence: Evidence) -> Iterator[Item]:
 
 
 def _some(hosts: set[str]) -> str:
-    """Name the first hosts; all of them stand in system.json."""
+    """Name the first hosts; system.json lists all."""
     ordered = sorted(hosts, key=lambda host: (len(host), host))
     more = len(ordered) - MOST_HOSTS
     return ", ".join(ordered[:MOST_HOSTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _placement(evidence: Evidence) -> str:
-    """Say on how many cores and with how many threads the ranks really ran."""
+    """Report the observed number of cores and threads of the ranks."""
     places = [rank.placement for record in evidence.records for rank in record.ranks]
     cores = sorted({len(place.cores) for place in places})
     threads = sorted({place.threads for place in places})
@@ -136,7 +136,7 @@ def _accelerators(evidence: Evidence) -> Iterator[Item]:
 
 
 def _rates(evidence: Evidence) -> Iterator[Item]:
-    """Peak rate in each precision that was used, and what the device's memory carries."""
+    """Yield the peak rate in each precision used, and the bandwidth of the device's memory."""
     device = evidence.machine.device
     what = "an accelerator" if device.kind == "gpu" else "a rank's cores"
     for precision in sorted({record.plan.point.precision for record in evidence.records}):
@@ -170,10 +170,10 @@ def _links(evidence: Evidence) -> Iterator[Item]:
 
 
 def rate_within_node(evidence: Evidence) -> LinkRate:
-    """Return the bus bandwidth among the ranks of a node: the best that was measured, as in the roofline.
+    """Return the bus bandwidth among the ranks of a node: the best measured one, as in the roofline.
 
-    Without the measured messages it is that of the line fitted to them. The note says what the line is worth. Where the
-    runs have several engines, the fastest counts.
+    Without measured messages it comes from the fitted line; the note gives the quality of the line. If runs have
+    several engines, the fastest counts.
     """
     engines = sorted({record.plan.point.engine for record in evidence.records}) or [USUAL_ENGINE]
     found = [_rate_of_engine(evidence, engine) for engine in engines]
@@ -199,7 +199,7 @@ def _rate_of_engine(evidence: Evidence, engine: str) -> LinkRate:
 
 
 def _say_fit(fit: "pd.Series[Any]", ranks: int) -> str:
-    """Say what the line fitted over all message sizes gives, with its error and its deviation."""
+    """Describe the line fitted over all message sizes, with its error and its deviation."""
     rate, error = (
         ring_traffic(float(fit.get(f"bandwidth{part}_bytes_per_s", math.nan)), ranks) for part in ("", "_error")
     )

@@ -1,1 +1,1 @@
-"""How ranks exchange tensors: one module for each engine, found by the engine's name."""
+"""Tensor exchange between ranks: one module per engine, found by the engine's name."""

@@ -1,4 +1,4 @@
-"""What every engine offers: the primitives on which :mod:`hpcai.training.collective` stands."""
+"""Interface of every engine: the primitives used by :mod:`hpcai.training.collective`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Reduction = Literal["sum", "mean"]
 
 @dataclass(frozen=True)
 class Ranks:
-    """The place of a rank among all ranks."""
+    """Indices of a rank among all ranks, on its node and among nodes."""
 
     rank: int
     size: int
@@ -31,9 +31,9 @@ class Ranks:
 
 
 def rank_groups(point: Point | None) -> list[range]:
-    """Return the ranks of each group that shares batch-norm statistics or samples; none where nothing is shared.
+    """Return the ranks of each group that shares batch-norm statistics or samples; none if nothing is shared.
 
-    A point has no groups of both kinds (hpcai.config.load).
+    No configuration has groups of both kinds (hpcai.config.load).
     """
     size = 1 if point is None else max(point.batchnorm_group, point.spatial_parts)
     return [range(first, first + size) for first in range(0, point.ranks, size)] if point and size > 1 else []
@@ -42,33 +42,33 @@ def rank_groups(point: Point | None) -> list[range]:
 class Collectives(Protocol):
     """The primitives of an engine.
 
-    All ranks call them in the same order with tensors of the same shape and type. Names are unique among the
-    exchanges under way.
+    All ranks call them in the same order with tensors of equal shape and type. Names are unique among concurrent
+    exchanges.
     """
 
     def start(self, point: Point | None) -> Ranks:
         """Join the other ranks."""
 
     def stop(self) -> None:
-        """Leave them."""
+        """Leave the other ranks."""
 
     def reduce(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
-        """Return sums or means over all ranks; all tensors travel together."""
+        """Return sums or means over all ranks; all tensors travel in one message."""
 
     def reduce_each(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
-        """Return sums or means over all ranks; each tensor travels as the engine fuses it."""
+        """Return sums or means over all ranks; the engine decides how tensors are fused."""
 
     def group_mean(self, values: tf.Tensor, name: str) -> tf.Tensor:
         """Return the mean over the ranks that share batch-norm statistics, differentiable."""
 
     def group_exchange(self, rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
-        """Send ``sent[r]`` rows to rank r of the own group; return the ``received[r]`` rows of each, in their order."""
+        """Send ``sent[r]`` rows to rank r of the own group; return the ``received[r]`` rows of each, in rank order."""
 
     def group_gather(self, rows: tf.Tensor, name: str) -> tf.Tensor:
-        """Return the rows of all ranks of the own group in their order; each has as many."""
+        """Return the rows of all ranks of the own group in rank order; all have equally many."""
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
-        """Give all ranks the values of rank 0."""
+        """Copy the values of rank 0 to all ranks."""
 
     def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
-        """Return the rows of all ranks in their order; ranks may have different numbers of rows."""
+        """Return the rows of all ranks in rank order; ranks may have different numbers of rows."""

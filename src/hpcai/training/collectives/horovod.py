@@ -1,6 +1,6 @@
-"""The engine ``horovod``: the only module that knows Horovod, but for its launcher.
+"""The engine ``horovod``: the only module that uses Horovod, apart from its launcher.
 
-``horovod.tensorflow`` works with Keras 3; ``horovod.tensorflow.keras`` is made for Keras 2 and is not used.
+``horovod.tensorflow`` works with Keras 3; ``horovod.tensorflow.keras`` needs Keras 2 and is not used.
 """
 
 import os
@@ -19,16 +19,16 @@ _OPERATIONS = {"sum": hvd.Sum, "mean": hvd.Average}
 
 
 class HorovodCollectives:
-    """Exchanges by Horovod; implements :class:`hpcai.training.collectives.base.Collectives`."""
+    """Exchanges with Horovod; implements :class:`hpcai.training.collectives.base.Collectives`."""
 
     def __init__(self) -> None:
         self._group: hvd.ProcessSet | None = None
 
     def start(self, point: Point | None) -> Ranks:
-        """Join the other ranks over Gloo, MPI or NCCL, as Horovod was built and told."""
+        """Join the other ranks over Gloo, MPI or NCCL, depending on Horovod's build and settings."""
         if point:
             _set_options(point)
-        # Every rank has to name all groups, in one order; the group of all ranks exists already.
+        # Every rank must register all groups in the same order; the group of all ranks exists already.
         groups = rank_groups(point)
         own_sets = [hvd.ProcessSet(group) for group in groups] if len(groups) > 1 else []
         reveal_secret(os.environ)
@@ -43,13 +43,13 @@ class HorovodCollectives:
         hvd.shutdown()
 
     def reduce(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
-        """Return sums or means in one message and in one order, whatever the fusion threshold."""
+        """Return sums or means in one message of fixed order, regardless of the fusion threshold."""
         if len(tensors) == 1:
             return [hvd.allreduce(tensors[0], op=_OPERATIONS[reduction], name=name)]
         return list(hvd.grouped_allreduce(list(tensors), op=_OPERATIONS[reduction], name=name))
 
     def reduce_each(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
-        """Return sums or means, each fused as Horovod's threshold and cycle time say."""
+        """Return sums or means, fused according to Horovod's threshold and cycle time."""
         operation = _OPERATIONS[reduction]
         return [hvd.allreduce(one, op=operation, name=f"{name}.{number}") for number, one in enumerate(tensors)]
 
@@ -58,7 +58,7 @@ class HorovodCollectives:
         return hvd.allreduce(values, op=hvd.Average, name=name, process_set=self._group)
 
     def group_exchange(self, rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
-        """Return rows of the ranks of the group's process set; only what is sent travels."""
+        """Return rows of the ranks of the group's process set; only the rows sent travel."""
         splits = tf.constant(sent, tf.int32)
         found, _ = hvd.alltoall(_bits(rows), splits=splits, name=name, process_set=self._group)
         return tf.ensure_shape(tf.bitcast(found, rows.dtype), [sum(received), *rows.shape[1:]])
@@ -69,21 +69,21 @@ class HorovodCollectives:
         return tf.bitcast(found, rows.dtype)
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
-        """Give all ranks the values of rank 0."""
+        """Copy the values of rank 0 to all ranks."""
         hvd.broadcast_variables(list(variables), root_rank=0)
 
     def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
-        """Return the rows of all ranks in their order."""
+        """Return the rows of all ranks in rank order."""
         return np.asarray(hvd.allgather(tf.constant(rows), name=name).numpy())
 
 
 def _bits(rows: tf.Tensor) -> tf.Tensor:
-    """Return bfloat16 as integers of the same bits, because Horovod has no bfloat16 for TensorFlow."""
+    """Return bfloat16 as integers of the same bits: Horovod does not support bfloat16 for TensorFlow."""
     return tf.bitcast(rows, tf.uint16) if rows.dtype == tf.bfloat16 else rows
 
 
 def _set_options(point: Point) -> None:
-    """Tell Horovod, which reads its environment when it starts, what the run table says."""
+    """Set Horovod's environment variables, which it reads at start, from the run table."""
     if point.fusion_bytes is not None:
         os.environ["HOROVOD_FUSION_THRESHOLD"] = str(int(point.fusion_bytes))
     if point.cycle_time_s is not None:

@@ -1,8 +1,8 @@
-"""The engine ``jax``: the ranks are the processes of one JAX program (``jax.distributed``), each with one device.
+"""The engine ``jax``: the ranks are processes of one JAX program (``jax.distributed``), with one device each.
 
-The training step exchanges inside of itself (:mod:`hpcai.training.jax_engine`). What the loop exchanges besides, such
-as the rows of an evaluation, travels here as bytes and is summed by NumPy, so that no type loses bits on the way: JAX
-has no double precision unless told to.
+The training step does its own exchange (:mod:`hpcai.training.jax_engine`). The loop's other exchanges, such as
+evaluation rows, travel here as bytes and are summed by NumPy, so that no type loses bits: JAX has no double precision
+by default.
 """
 
 import os
@@ -19,24 +19,24 @@ from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
 from hpcai.training.collectives.meeting import MEETING_LIMIT_S, Meeting, free_address, places_of
 
 GROUP, MEMBER = AXES = ("group", "member")
-"""Axes of the mesh of all ranks' devices: groups that share batch-norm statistics, and the ranks of a group."""
+"""Axes of the mesh of all ranks' devices: groups that share batch-norm statistics, and ranks within a group."""
 
 
 def mesh_of_ranks(point: Point | None) -> Mesh:
-    """Return the devices of all ranks in the ranks' order, one each; after the ranks have joined."""
+    """Return the devices of all ranks in rank order, one each; call it after the ranks have joined."""
     devices = sorted(jax.devices(), key=lambda device: device.process_index)
     members = len(next(iter(rank_groups(point)), [None]))
     return Mesh(np.array(devices).reshape(-1, members), AXES)
 
 
 class JaxCollectives:
-    """Exchanges by JAX; implements :class:`hpcai.training.collectives.base.Collectives`."""
+    """Exchanges with JAX; implements :class:`hpcai.training.collectives.base.Collectives`."""
 
     def __init__(self) -> None:
         self._ranks = Ranks(0, 1, 0, 1, 0, 1)
 
     def start(self, point: Point | None) -> Ranks:
-        """Join the other ranks at the address that rank 0 leaves at the rendezvous; a rank that is alone joins none."""
+        """Join the other ranks at the address that rank 0 publishes at the rendezvous; a single rank skips this."""
         if not point or point.ranks > 1:
             self._ranks = places_of(os.environ, "jax")
         if self._ranks.size > 1:
@@ -58,11 +58,11 @@ class JaxCollectives:
             jax.distributed.shutdown()
 
     def reduce(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
-        """Return sums or means, added up in the order of the ranks."""
+        """Return sums or means, added up in rank order."""
         return [self._reduce(np.asarray(one), reduction, name) for one in tensors]
 
     def reduce_each(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
-        """Return sums or means; nothing is fused here."""
+        """Return sums or means without fusion."""
         return self.reduce(tensors, reduction, name)
 
     def _reduce(self, own: NDArray[np.generic], reduction: Reduction, name: str) -> tf.Tensor:
@@ -73,18 +73,18 @@ class JaxCollectives:
     def group_mean(self, values: jax.Array, name: str) -> jax.Array:  # noqa: ARG002  JAX needs no names
         """Return the mean over the ranks that share batch-norm statistics; its gradient is the mean of the gradients.
 
-        For use inside of the step's ``shard_map``.
+        For use inside the step's ``shard_map``.
         """
         mean: jax.Array = jax.lax.pmean(values, MEMBER)
         return mean
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
-        """Give all ranks the values of rank 0."""
+        """Copy the values of rank 0 to all ranks."""
         for variable in variables:
             variable.assign(self.gather(variable.numpy()[np.newaxis], "broadcast")[0])
 
     def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:  # noqa: ARG002
-        """Return the rows of all ranks in their order; fewer rows than another rank's are filled up on the way."""
+        """Return the rows of all ranks in rank order; shorter contributions are padded for transfer."""
         if self._ranks.size == 1:
             return rows
         counts = self._gather_bytes(np.array([len(rows)], np.int64)).view(np.int64)[:, 0]

@@ -1,4 +1,4 @@
-"""Where ranks meet before they can exchange: their places, and words that they leave at the launcher's rendezvous."""
+"""How ranks meet before they can exchange tensors: their indices, and text published at the launcher's rendezvous."""
 
 import socket
 import time
@@ -16,12 +16,12 @@ LOOK_S = 0.02
 
 
 def places_of(environment: Mapping[str, str], engine: str) -> Ranks:
-    """Return this rank's place, as the launcher tells it to every engine.
+    """Return this rank's indices from the launcher's variables, which are the same for every engine.
 
     Raises
     ------
     LaunchError
-        If the launcher tells none, as mpirun.
+        If the launcher sets none, like mpirun.
     """
     try:
         return Ranks(*(int(environment[name]) for name in PLACES))
@@ -33,19 +33,19 @@ def places_of(environment: Mapping[str, str], engine: str) -> Ranks:
 
 
 class Meeting:
-    """The rendezvous of a launch, where the ranks of an engine leave words for each other."""
+    """The rendezvous of a launch, where the ranks of an engine publish text for each other."""
 
     def __init__(self, ranks: Ranks, environment: MutableMapping[str, str], engine: str) -> None:
         self._ranks, self._engine = ranks, engine
         self._url = f"http://{environment[ADDRESS]}:{environment[PORT]}/{environment.pop(SECRET, '')}"
 
     def meet(self, scope: str, own: str) -> list[str]:
-        """Leave this rank's word and return those of all ranks in their order.
+        """Publish this rank's text and return those of all ranks in rank order.
 
         Raises
         ------
         LaunchError
-            If ranks do not come within `MEETING_LIMIT_S`.
+            If a rank does not arrive within `MEETING_LIMIT_S`.
         """
         base = f"{self._url}/{self._engine}_{scope}"
         request = urllib.request.Request(f"{base}/{self._ranks.rank}", own.encode(), method="PUT")  # noqa: S310  http
@@ -59,7 +59,7 @@ class Meeting:
             except HTTPError as error:
                 if time.monotonic() > limit_s:
                     raise LaunchError(
-                        f"engine {self._engine}: rank {len(found)} of {self._ranks.size} did not come within "
+                        f"engine {self._engine}: rank {len(found)} of {self._ranks.size} did not arrive within "
                         f"{MEETING_LIMIT_S:g} s; see its output"
                     ) from error
                 time.sleep(LOOK_S)
@@ -67,7 +67,7 @@ class Meeting:
 
 
 def free_address(environment: Mapping[str, str]) -> str:
-    """Return an address of this node, on the way to the rendezvous, with a port that nobody uses now."""
+    """Return this node's address on the route to the rendezvous, with a currently free port."""
     host = local_address_towards(environment[ADDRESS])
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
         server.bind((host, 0))

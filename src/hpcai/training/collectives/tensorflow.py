@@ -1,11 +1,11 @@
 """The engine ``tensorflow``: TensorFlow's own collectives, which need no compiler.
 
-The operations of ``tf.raw_ops`` (``CollectiveReduceV2``, ``CollectiveGatherV2``) run between processes that joined one
-cluster. Ranks meet at the launcher's rendezvous (:mod:`hpcai.training.rendezvous`), where each one leaves the address
-of its own server. ``MultiWorkerMirroredStrategy`` is built to join the cluster, and does nothing else: its training
-does not work with Keras 3 (keras#20585).
+The operations of ``tf.raw_ops`` (``CollectiveReduceV2``, ``CollectiveGatherV2``) run between the processes of one
+cluster. Ranks meet at the launcher's rendezvous (:mod:`hpcai.training.rendezvous`), where each publishes the address
+of its server. ``MultiWorkerMirroredStrategy`` is created only to join the cluster: its training does not work with
+Keras 3 (keras#20585).
 
-No gradient is registered for these operations; `TensorflowCollectives.group_mean` brings its own.
+These operations have no registered gradient; `TensorflowCollectives.group_mean` defines its own.
 """
 
 import json
@@ -24,16 +24,16 @@ from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
 from hpcai.training.collectives.meeting import Meeting, free_address, places_of
 
 SILENCE_LIMIT_S = 7 * 86400.0
-"""Longer than any limit of a run."""
+"""Heartbeat timeout of TensorFlow's coordination service [s]; longer than any limit of a run."""
 ALL_RANKS, OWN_GROUP = 1, 2
-"""Keys of groups: all ranks, and those that share batch-norm statistics or samples (plus the number of the group)."""
+"""Group keys: all ranks, and those that share batch-norm statistics or samples (plus the group number)."""
 REDUCIBLE = frozenset({tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64})
 
 
 class TensorflowCollectives:
-    """Exchanges by TensorFlow; implements :class:`hpcai.training.collectives.base.Collectives`.
+    """Exchanges with TensorFlow; implements :class:`hpcai.training.collectives.base.Collectives`.
 
-    Every exchange has a key, the same on all ranks: they trace and call the same operations in the same order.
+    Every exchange has a key that is equal on all ranks: they trace and call the same operations in the same order.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class TensorflowCollectives:
         self._compiled: dict[tuple[object, ...], Callable[[tf.Tensor], tf.Tensor]] = {}
 
     def start(self, point: Point | None) -> Ranks:
-        """Join the cluster of all ranks; a rank that is alone joins none."""
+        """Join the cluster of all ranks; a single rank skips this."""
         if not point or point.ranks > 1:
             self._ranks = places_of(os.environ, "tensorflow")
         groups = rank_groups(point)
@@ -60,7 +60,7 @@ class TensorflowCollectives:
         return self._ranks
 
     def stop(self) -> None:
-        """Wait for the others, outside of TensorFlow: a rank that leaves takes its server with it."""
+        """Wait for the others, outside TensorFlow: a rank that leaves takes its server down."""
         if self._ranks.size > 1:
             self._meeting.meet("end", "done")
 
@@ -82,11 +82,11 @@ class TensorflowCollectives:
         return [reduced[position] for position in range(len(tensors))]
 
     def reduce_each(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
-        """Return sums or means, one exchange for each: nothing fuses them."""
+        """Return sums or means, one exchange each, without fusion."""
         return [self._reduce(one, reduction, f"{name}.{number}") for number, one in enumerate(tensors)]
 
     def group_mean(self, values: tf.Tensor, name: str) -> tf.Tensor:
-        """Return the mean over the group; its gradient is the mean of the gradients, as Horovod's."""
+        """Return the mean over the group; its gradient is the mean of the gradients, as in Horovod."""
 
         @tf.custom_gradient  # type: ignore[untyped-decorator]
         def mean(own: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
@@ -98,7 +98,7 @@ class TensorflowCollectives:
         return mean(values)
 
     def group_exchange(self, rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
-        """Return rows of the ranks of the group; TensorFlow sends all of them the same number, so zeros travel too."""
+        """Return rows of the ranks of the group; TensorFlow sends equal numbers to all of them, so zeros travel too."""
         most = max(*sent, *received)
         parts = [tf.pad(part, _rows_after(rows, most - n)) for part, n in zip(tf.split(rows, sent), sent, strict=True)]
         operation = partial(tf.raw_ops.CollectiveAllToAllV2, ordering_token=[])
@@ -112,7 +112,7 @@ class TensorflowCollectives:
         return tf.ensure_shape(found, [self._group_size * rows.shape[0], *rows.shape[1:]])
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
-        """Give all ranks the values of rank 0: the sum of these and of the others' zeros, which is exact."""
+        """Copy the values of rank 0 to all ranks: their sum with the others' zeros, which is exact."""
         is_first = self._ranks.is_first
         sendable = [_sendable(tf.convert_to_tensor(variable)) for variable in variables]
         own = [one if is_first else tf.zeros_like(one) for one in sendable]
@@ -120,7 +120,7 @@ class TensorflowCollectives:
             variable.assign(tf.cast(value, variable.dtype))
 
     def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
-        """Return the rows of all ranks in their order; fewer rows than another rank's are filled up on the way."""
+        """Return the rows of all ranks in rank order; shorter contributions are padded for transfer."""
         if self._ranks.size == 1:
             return rows
         counts = self._gather(np.array([len(rows)], np.int32), f"{name}.counts")
@@ -142,7 +142,7 @@ class TensorflowCollectives:
         return total / self._ranks.size if reduction == "mean" else total
 
     def _exchange(self, own: tf.Tensor, name: str, group: int, size: int) -> tf.Tensor:
-        """Return the sum over a group; inside a graph as a part of it, outside of one compiled once per name."""
+        """Return the sum over a group; inside a graph as part of it, outside compiled once per name."""
         operation = partial(tf.raw_ops.CollectiveReduceV2, merge_op="Add", final_op="Id", ordering_token=[])
         return self._run(operation, own, name, group, size)
 
@@ -168,10 +168,10 @@ class TensorflowCollectives:
 
 
 def _outlast_pauses(ranks: int) -> None:
-    """Let ranks wait for one that pauses, as with Horovod: the supervisor ends runs that hang, and launchers dead ones.
+    """Let ranks wait for a paused one, as with Horovod: the supervisor ends hanging runs, and launchers dead ones.
 
-    By its own choice TensorFlow gives a rank up that was silent for 10 s, and with it the run. There is no public way
-    to say otherwise; `MultiWorkerMirroredStrategy` asks for the service in the same way unless it is there already.
+    By default TensorFlow gives up on a rank that was silent for 10 s, and with it on the run. No public option changes
+    this; `MultiWorkerMirroredStrategy` requests the service in the same way unless it exists already.
     """
     job = context.coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=ranks)
     context.context().configure_coordination_service(
@@ -183,22 +183,22 @@ def _outlast_pauses(ranks: int) -> None:
 
 
 def _plain(name: str) -> str:
-    """Return a name that TensorFlow allows for an operation."""
+    """Return a name that is valid for a TensorFlow operation."""
     return "".join(sign if sign.isalnum() or sign in "._-/" else "_" for sign in name) or "exchange"
 
 
 def _rows_after(rows: tf.Tensor, number: int) -> list[list[int]]:
-    """Return the paddings that add so many rows of zeros."""
+    """Return the paddings that append this many rows of zeros."""
     return [[0, number]] + [[0, 0]] * (rows.shape.rank - 1)
 
 
 def _sendable(value: tf.Tensor) -> tf.Tensor:
-    """Return a tensor of a type that can be summed; integers of all sizes that occur in a model fit into 64 bits."""
+    """Return a tensor of a type that can be summed; all integers that occur in a model fit into 64 bits."""
     return value if value.dtype in REDUCIBLE else tf.cast(value, tf.int64)
 
 
 def _exact(rows: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Return rows in a type that can be gathered, with the same values."""
+    """Return rows in a type that can be gathered, with equal values."""
     return rows if tf.as_dtype(rows.dtype) in REDUCIBLE else rows.astype(np.int64)
 
 

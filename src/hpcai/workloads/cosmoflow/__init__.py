@@ -1,4 +1,4 @@
-"""CosmoFlow (MLPerf HPC): a 3-D convolutional network finds the parameters of a universe in its dark matter."""
+"""CosmoFlow (MLPerf HPC): a 3-D convolutional network estimates cosmological parameters from dark matter."""
 
 from hpcai.workloads.declaration import Declaration, DeviceCase
 

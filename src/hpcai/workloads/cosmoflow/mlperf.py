@@ -19,6 +19,6 @@ MLPERF = MlperfFacts(
         "opt_weight_decay": "recipe.weight_decay",
     },
     first_round_datasets={262_144: "cosmoflow_v07"},  # benchmarks.md 13, 14
-    # Kernels of 2 instead of 3 in all convolutions, which are nearly all of the work (benchmarks.md 4b).
+    # All convolutions, which do nearly all of the work, had kernel size 2 instead of 3 (benchmarks.md 4b).
     first_round_work_ratio=(2 / 3) ** 3,
 )

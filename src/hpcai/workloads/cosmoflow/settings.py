@@ -13,6 +13,10 @@ ODD_PLANES = Message(
     "at most {most}: each part of an edge of {edge} needs an even number of planes at each of {pools} pools",
 )
 
+NO_EPOCH_TO_FALL = Message(
+    "cosmoflow.no_epoch_to_fall", "warmup_epochs: {warmup} leaves none of max_epochs = {epochs} to the schedule linear"
+)
+
 Range = Annotated[tuple[float, float], Field(description="Lowest and highest value; -1 and 1 in the targets' unit.")]
 
 
@@ -55,17 +59,29 @@ class CosmoFlowModel(Settings):
 class CosmoFlowRecipe(RecipeSettings):
     """Optimizer, learning-rate schedule and stop rule."""
 
+    unwritten: ClassVar[tuple[str, ...]] = (*RecipeSettings.unwritten, "schedule", "augmentation")
+
     optimizer: Literal["sgd"] = "sgd"
     momentum: Ratio = 0.9
     global_batch: Count = 64
-    base_batch: Count = Field(default=64, description="Global batch that the base learning rate belongs to.")
+    base_batch: Count = Field(default=64, description="Global batch for which the base learning rate holds.")
     base_learning_rate: float = Field(default=0.001, gt=0)
     scaling: Literal["linear", "sqrt", "none"] = "linear"
     warmup_epochs: int = Field(default=4, ge=0)
+    schedule: Literal["step", "linear"] = Field(
+        default="step",
+        description="After the warm-up: factors of the peak from decay_epochs on, or a straight line that reaches 0 "
+        "after max_epochs (an open-division choice).",
+    )
     decay_epochs: tuple[Count, ...] = (32, 64)
     decay_factors: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.25, 0.125)
     weight_decay: float = Field(default=0.0, ge=0, description="L2 penalty on the two hidden dense kernels.")
     max_epochs: Count = 128
+    augmentation: Literal["none", "symmetries"] = Field(
+        default="none",
+        description="symmetries: each training cube is turned and mirrored at random, one of 48 ways (an open-division "
+        "choice).",
+    )
 
     @model_validator(mode="after")
     def _decay_is_consistent(self) -> "CosmoFlowRecipe":
@@ -73,6 +89,8 @@ class CosmoFlowRecipe(RecipeSettings):
             raise ValueError("decay_epochs and decay_factors must have the same length")
         if list(self.decay_epochs) != sorted(set(self.decay_epochs)):
             raise ValueError("decay_epochs must grow")
+        if self.schedule == "linear" and self.warmup_epochs >= self.max_epochs:
+            raise ValueError(NO_EPOCH_TO_FALL(warmup=self.warmup_epochs, epochs=self.max_epochs))
         return self
 
 
@@ -91,16 +109,16 @@ class CosmoFlowBenchmark(BenchmarkSettings):
     recipe: CosmoFlowRecipe = CosmoFlowRecipe()
 
     def refuse_parts(self, parts: int) -> str:
-        """Return why cubes cannot be cut into so many parts along the depth: a pool would need planes of two parts."""
+        """Return why cubes cannot be split into this many parts along the depth: a pool would span two parts."""
         edge, pools = self.data.edge, self.model.conv_layers
         most = edge >> pools
         return ODD_PLANES(pools=pools, most=most, edge=edge) if parts > most else ""
 
     def part_traffic(self, parts: int) -> PartTraffic:
-        """Return the planes around each convolution, and the last planes, which every rank gets.
+        """Return the planes exchanged around each convolution, and the last planes, which every rank gathers.
 
-        The first convolution needs no gradient of its input. A boundary of parts is crossed by ``kernel - 1`` planes
-        of each input, on the way back by as many.
+        The first convolution needs no gradient of its input. Each boundary between parts carries ``kernel - 1`` planes
+        of each input forward, and as many back.
         """
         model = self.model
         edge: int = self.data.edge

@@ -1,7 +1,7 @@
-"""CosmoFlow's cubes cut along the depth over neighbouring ranks: halos before convolutions, then a gather.
+"""Spatial parallelism for CosmoFlow: ranks split the depth, exchange halos before convolutions, then gather.
 
-All ranks of a replica hold equal parts of its samples' planes. Pools stay within a part, because its number of planes
-is even at each of them (`CosmoFlowBenchmark.refuse_parts`).
+All ranks of a replica hold equal shares of its samples' planes. Pools never cross a boundary, because each part has an
+even number of planes at every pool (`CosmoFlowBenchmark.refuse_parts`).
 """
 
 import os
@@ -19,13 +19,13 @@ from hpcai.workloads.cosmoflow.data.sample import TARGETS, Counts, Targets
 from hpcai.workloads.cosmoflow.data.slab import read_slab
 
 HALO_NAME = "halo"
-"""What names of halo exchanges begin with, as timelines show them."""
+"""Prefix of the names of halo exchanges in timelines."""
 GATHER_NAME = "gather_parts"
 _SWAP_BATCH_AND_DEPTH = (1, 0, 2, 3, 4)
 
 
 def part_at(shape: tuple[int, int, int, int], parts: int, path: tf.Tensor, offset_bytes: tf.Tensor) -> Batch:
-    """Return counts and targets of this rank's part, of a shape, of the sample at a place of a plain file."""
+    """Return counts and targets of this rank's part of the sample at an offset of a plain file."""
     whole = (parts * shape[0], *shape[1:])
 
     def read(name: bytes, offset: np.int64) -> tuple[Counts, Targets]:
@@ -36,10 +36,10 @@ def part_at(shape: tuple[int, int, int, int], parts: int, path: tf.Tensor, offse
 
 
 def with_halos(values: tf.Tensor, kernel: int, parts: int, name: str) -> tf.Tensor:
-    """Return values with all that a convolution with SAME padding needs beside them.
+    """Return values padded with everything that a SAME convolution reads beyond them.
 
-    That is planes of the parts before and behind, or zeros at the ends of the cube, and zeros around rows and columns.
-    A kernel of even size needs one more behind than before, as TensorFlow pads.
+    That is planes from the parts before and behind (zeros at the ends of the cube), and zeros around rows and columns.
+    A kernel of even size needs one more plane behind than before, which matches TensorFlow's padding.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def with_halos(values: tf.Tensor, kernel: int, parts: int, name: str) -> tf.Tens
         sent[part - 1], received[part - 1] = behind, before
     if has_next:
         sent[part + 1], received[part + 1] = before, behind
-    # All ranks build the same operations, some of them on no planes.
+    # All ranks build the same operations, even those with no planes to exchange.
     first, last = behind * has_previous, before * has_next
     own = tf.concat([values[:, :first], values[:, depth - last :]], axis=1)
     planes = collective.exchange_in_group(tf.transpose(own, _SWAP_BATCH_AND_DEPTH), sent, received, name)
@@ -79,7 +79,7 @@ def with_halos(values: tf.Tensor, kernel: int, parts: int, name: str) -> tf.Tens
 
 @keras.saving.register_keras_serializable(package="hpcai")
 class HaloConv3D(layers.Conv3D):  # type: ignore[misc]
-    """The Conv3D with SAME padding and without bias of a whole cube, on this rank's part of it."""
+    """Conv3D with SAME padding and no bias over a whole cube, computed on this rank's part."""
 
     def __init__(self, filters: int, kernel_size: int, *, parts: int, **keywords: Any) -> None:  # noqa: ANN401  Keras'
         super().__init__(filters, kernel_size, **keywords)
@@ -91,13 +91,13 @@ class HaloConv3D(layers.Conv3D):  # type: ignore[misc]
         return tf.nn.conv3d(padded, tf.cast(self.kernel, inputs.dtype), [1] * 5, "VALID")
 
     def get_config(self) -> dict[str, Any]:
-        """Return what the layer is made from."""
+        """Return the layer's configuration."""
         return {**super().get_config(), "parts": self._parts}
 
 
 @keras.saving.register_keras_serializable(package="hpcai")
 class GatherParts(layers.Layer):  # type: ignore[misc]
-    """All planes of the samples, on every rank that has a part of them."""
+    """Gathers all planes of the samples on every rank that holds a part of them."""
 
     def __init__(self, parts: int, **keywords: Any) -> None:  # noqa: ANN401  Keras'
         super().__init__(**keywords)
@@ -113,5 +113,5 @@ class GatherParts(layers.Layer):  # type: ignore[misc]
         return (input_shape[0], self._parts * input_shape[1], *input_shape[2:])
 
     def get_config(self) -> dict[str, Any]:
-        """Return what the layer is made from."""
+        """Return the layer's configuration."""
         return {**super().get_config(), "parts": self._parts}

@@ -1,4 +1,4 @@
-"""CosmoFlow: a 3-D convolutional network estimates four parameters of a universe (MLPerf HPC reference, cosmoflow/)."""
+"""CosmoFlow: a 3-D convolutional network estimates four cosmological parameters (MLPerf HPC reference, cosmoflow/)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hpcai.training import collective
 from hpcai.training.backend import add_bias, glorot_uniform, half_square_sum
-from hpcai.training.schedules import scaled_rate, warmup_and_decay
+from hpcai.training.schedules import scaled_rate, warmup_and_decay, warmup_and_line
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.cosmoflow.mlperf import MLPERF
@@ -24,15 +24,15 @@ TARGETS = 4
 LEAKY_SLOPE = 0.3
 """Keras' default, which the reference relies on (cosmoflow/models/cosmoflow.py)."""
 SMALLEST_BF16_EDGE = 4
-"""oneDNN of TensorFlow 2.18.1 computes wrong bfloat16 gradients of 3^3 kernels on an edge of 2 (it adds what lies
-beside the data; the test of gradients shows it). The official network has no edge below 8."""
+"""oneDNN of TensorFlow 2.18.1 computes wrong bfloat16 gradients of 3^3 kernels on an edge of 2 (it adds memory next
+to the data; the gradient test shows it). The official network has no edge below 8."""
 OUTPUT_SCALE = 1.2
 """The output layer is 1.2 tanh: targets lie in [-1, 1] (cosmoflow/models/cosmoflow.py)."""
 
 
 @keras.saving.register_keras_serializable(package="hpcai")
 class LogOfCounts(layers.Layer):  # type: ignore[misc]
-    """ln(1 + x) of int16 particle counts; on the device, so that two bytes a voxel travel there and not four."""
+    """ln(1 + x) of int16 particle counts, on the device: the transfer takes two bytes per voxel instead of four."""
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return the transformed counts in the layer's compute type."""
@@ -41,7 +41,7 @@ class LogOfCounts(layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable(package="hpcai")
 class BiasAndLeakyReLU(layers.Layer):  # type: ignore[misc]
-    """max(z, slope z) of z = x + bias, one bias per channel, which starts at zero."""
+    """max(z, slope z) of z = x + bias; one bias per channel, initially zero."""
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the bias."""
@@ -53,7 +53,7 @@ class BiasAndLeakyReLU(layers.Layer):  # type: ignore[misc]
 
 
 class CosmoFlow(Workload[CosmoFlowBenchmark]):
-    """CosmoFlow at the size that its benchmark file says."""
+    """CosmoFlow at the size set in its benchmark file."""
 
     mlperf_name: ClassVar[str] = MLPERF.name
     quality_metric: ClassVar[str] = MLPERF.quality_metric
@@ -75,25 +75,29 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         batch = self.plan.micro_batch
         return tf.TensorSpec([batch, *self.cube], tf.int16), tf.TensorSpec([batch, TARGETS], tf.float32)
 
-    def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:  # noqa: ARG002  nothing is augmented
-        """Return counts and targets of one tf.train.Example with `x` (raw int16) and `y` (4 floats)."""
+    def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:
+        """Return counts and targets of one tf.train.Example with `x` (raw int16) and `y` (4 floats).
+
+        The reference augments nothing; a recipe may turn and mirror whole training cubes.
+        """
         features = {"x": tf.io.FixedLenFeature([], tf.string), "y": tf.io.FixedLenFeature([TARGETS], tf.float32)}
         example = tf.io.parse_single_example(record, features)
         counts = tf.io.decode_raw(example["x"], tf.int16, little_endian=True)
         slabs = tf.reshape(counts, (self._parts, *self.cube))
+        if seed is not None and self.benchmark.recipe.augmentation == "symmetries":
+            return random_symmetry(slabs[0], seed), example["y"]
         return slabs[collective.part_of(self._parts)], example["y"]
 
     @property
     def read_part(self) -> Callable[[tf.Tensor, tf.Tensor], Batch] | None:
-        """What reads this rank's planes of a sample alone; None for whole samples."""
+        """Function that reads only this rank's planes of a sample; None for whole samples."""
         return partial(part_at, self.cube, self._parts) if self._parts > 1 else None
 
     def build_model(self, seeds: Streams) -> keras.Model:
         """Return the network in the precision of the plan; variables and outputs are float32.
 
-        Each block of the reference is Conv3D with bias, LeakyReLU, MaxPool3D. Adding a constant and LeakyReLU both
-        grow with their argument, so the maximum commutes with them exactly: here the pool comes first, and what
-        follows it touches an eighth of the voxels.
+        A block of the reference is Conv3D with bias, LeakyReLU, MaxPool3D. Bias and LeakyReLU are monotonic, so they
+        commute exactly with the maximum. Here the pool comes first: the rest then touches an eighth of the voxels.
         """
         settings = self.benchmark.model
         inputs = keras.Input(self.cube, batch_size=self.plan.micro_batch, dtype="int16")
@@ -140,8 +144,11 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, recipe.scaling)
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of a step: one for each epoch."""
+        """Return the learning rate of a step; it is constant within an epoch."""
         recipe = self.benchmark.recipe
+        if recipe.schedule == "linear":
+            epoch, rates = step // self.plan.epoch_steps, (recipe.base_learning_rate, self.peak_rate)
+            return warmup_and_line(epoch, *rates, recipe.warmup_epochs, recipe.max_epochs)
         decays = list(zip(recipe.decay_epochs, recipe.decay_factors, strict=True))
         epoch = step // self.plan.epoch_steps
         return warmup_and_decay(epoch, recipe.base_learning_rate, self.peak_rate, recipe.warmup_epochs, decays)
@@ -176,17 +183,25 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
             constants.OPT_BASE_LR: self.peak_rate,
             constants.OPT_LR_WARMUP_EPOCHS: recipe.warmup_epochs,
             constants.OPT_LR_WARMUP_FACTOR: self.peak_rate / recipe.base_learning_rate,
-            constants.OPT_LR_DECAY_BOUNDARY_EPOCHS: list(recipe.decay_epochs),
-            constants.OPT_LR_DECAY_FACTOR: list(recipe.decay_factors),
+            **self._decay(),
             constants.OPT_WEIGHT_DECAY: recipe.weight_decay,
             "dropout": self.benchmark.model.dropout,
+        }
+
+    def _decay(self) -> dict[str, Any]:
+        recipe = self.benchmark.recipe
+        if recipe.schedule == "linear":
+            return {"learning_rate_schedule": recipe.schedule}
+        return {
+            constants.OPT_LR_DECAY_BOUNDARY_EPOCHS: list(recipe.decay_epochs),
+            constants.OPT_LR_DECAY_FACTOR: list(recipe.decay_factors),
         }
 
     def layers(self) -> tuple[LayerWork, ...]:
         """Return the layers that multiply.
 
-        A convolution of kernel k with SAME padding on an edge e does e^3 k^3 c_in c_out multiply-adds, the padding
-        counted as if it were data (34.43e9 for the official size; MLPerf HPC reference, cosmoflow/models/cosmoflow.py).
+        A convolution of kernel k with SAME padding on an edge e does e^3 k^3 c_in c_out multiply-adds, counting padding
+        as data (34.43e9 for the official size; MLPerf HPC reference, cosmoflow/models/cosmoflow.py).
         """
         settings = self.benchmark.model
         edge: int = self.benchmark.data.edge
@@ -202,6 +217,25 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
             counted.append(LayerWork(f"dense {number}", units * wider))
             units = wider
         return tuple(counted)
+
+
+def random_symmetry(counts: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Return a cube (edge, edge, edge, channels) after one of its 48 turns and reflections.
+
+    The statistics of a universe have no direction, so that its parameters stay the same.
+
+    Parameters
+    ----------
+    counts
+        The cube.
+    seed
+        Shape (2,) int32.
+    """
+    order_seed, mirror_seed = tf.unstack(tf.random.split(seed, 2))
+    order = tf.random.experimental.stateless_shuffle(tf.range(3), order_seed)
+    turned = tf.transpose(counts, tf.concat([order, [3]], axis=0))
+    mirrored = tf.random.stateless_uniform([3], mirror_seed, 0, 2, tf.int32)
+    return tf.ensure_shape(tf.reverse(turned, tf.where(mirrored > 0)[:, 0]), counts.shape)
 
 
 def absolute_errors(targets: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -220,5 +254,5 @@ def absolute_errors(targets: tf.Tensor, predictions: tf.Tensor, weights: tf.Tens
 
 
 def _int31(value: np.uint32) -> int:
-    """Keras wants a seed that fits a signed 32-bit integer."""
+    """Return a seed that fits a signed 32-bit integer, as Keras requires."""
     return int(value) % (2**31 - 1)

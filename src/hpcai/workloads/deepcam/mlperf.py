@@ -20,6 +20,6 @@ MLPERF = MlperfFacts(
         "scheduler_t_max": "recipe.schedule.t_max",
         "scheduler_eta_min": "recipe.schedule.eta_min",
     },
-    # In v0.7 it had another model and evaluated by steps, from v1.0 on after every epoch (benchmarks.md 1 and 5).
+    # v0.7 used another model and evaluated by steps; since v1.0 it evaluates after every epoch (benchmarks.md 1 and 5).
     first_round_model="deepcam_v07",
 )

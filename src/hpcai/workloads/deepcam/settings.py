@@ -35,8 +35,8 @@ class DeepCamModel(Settings):
     exit: tuple[Count, Count, Count] = Field(
         default=(1024, 1536, 2048), description="Block 20, the next two separable convolutions, and the last."
     )
-    aspp: Count = Field(default=256, description="Each branch of the spatial pyramid, and their merger.")
-    low_level: Count = Field(default=48, description="What the decoder takes of block 1.")
+    aspp: Count = Field(default=256, description="Channels of each pyramid branch, and of their merged output.")
+    low_level: Count = Field(default=48, description="Channels that the decoder takes from block 1.")
     decoder: Count = 256
 
 
@@ -44,7 +44,7 @@ class Multistep(Settings):
     """The learning rate falls by a factor at each milestone."""
 
     type: Literal["multistep"] = "multistep"
-    milestones: tuple[Count, ...] = Field(default=(800,), description="Optimizer steps, without those of the warm-up.")
+    milestones: tuple[Count, ...] = Field(default=(800,), description="Optimizer steps, not counting the warm-up.")
     decay_rate: float = Field(default=0.1, gt=0, le=1)
 
     @model_validator(mode="after")
@@ -55,11 +55,11 @@ class Multistep(Settings):
 
 
 class CosineAnnealing(Settings):
-    """The learning rate falls along half a cosine, and rises again if the training goes on."""
+    """The learning rate falls along half a cosine; it rises again if training continues."""
 
     type: Literal["cosine_annealing"]
     t_max: Count = Field(description="Optimizer steps of the descent.")
-    eta_min: float = Field(default=0.0, ge=0, description="Learning rate at its end.")
+    eta_min: float = Field(default=0.0, ge=0, description="Learning rate at the end of the descent.")
 
 
 class DeepCamRecipe(RecipeSettings):
@@ -70,10 +70,10 @@ class DeepCamRecipe(RecipeSettings):
     optimizer: Literal["LAMB", "AdamW", "Adam"] = "LAMB"
     betas: tuple[Ratio, Ratio] = (0.9, 0.999)
     learning_rate: float = Field(default=0.0055, gt=0)
-    weight_decay: float = Field(default=0.01, ge=0, description="Of all variables; Adam adds it to the gradient.")
+    weight_decay: float = Field(default=0.01, ge=0, description="For all variables; Adam adds it to the gradient.")
     warmup_steps: Index = Field(default=400, description="Optimizer steps; 0: no warm-up.")
     warmup_factor: float = Field(
-        default=1.0, ge=1, description="1: from 0 to the learning rate; more: from it to so many times it."
+        default=1.0, ge=1, description="1: from 0 to the learning rate; more: from it to this multiple of it."
     )
     schedule: Annotated[Multistep | CosineAnnealing, Field(discriminator="type")] = Multistep()
 

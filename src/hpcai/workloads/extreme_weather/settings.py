@@ -1,8 +1,8 @@
 """Settings of the Extreme Weather Analytics workload (HPC AI500 V2.0): Faster R-CNN on the ExtremeWeather dataset.
 
 The paper names the network, its 41 million parameters, the data, the target and the 50 epochs; its code is not public.
-Everything else follows tensorpack's Faster R-CNN (examples/FasterRCNN), also TensorFlow with Horovod and one image per
-worker, with what 16 channels demand: training from scratch with trainable batch norm.
+Everything else follows tensorpack's Faster R-CNN (examples/FasterRCNN), which also uses TensorFlow, Horovod and one
+image per worker. Sixteen channels require training from scratch with trainable batch norm.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -27,7 +27,7 @@ class ExtremeWeatherData(DataSettings):
     width: Pixels = Field(description="Columns (longitude) of an image, a multiple of 32; 1152 is the official size.")
     channels: Literal[16] = 16
     train_years: tuple[Year, ...] = Field(min_length=1, description="Years to train on, one file climo_YYYY.h5 each.")
-    validation_years: tuple[Year, ...] = Field(min_length=1, description="Years to evaluate on, other ones.")
+    validation_years: tuple[Year, ...] = Field(min_length=1, description="Years to evaluate on, not to train on.")
 
     @model_validator(mode="after")
     def _edges_can_be_halved(self) -> "ExtremeWeatherData":
@@ -55,7 +55,7 @@ class ExtremeWeatherData(DataSettings):
 
 
 class Anchors(Settings):
-    """Boxes that the region proposal network starts from, and which of them it learns from."""
+    """Anchor boxes of the region proposal network, and which of them it learns from."""
 
     sizes: tuple[Positive, ...] = Field(
         default=(32.0, 64.0, 128.0, 256.0, 512.0),
@@ -64,10 +64,10 @@ class Anchors(Settings):
         description="Root of the area on each pyramid level from P2 on (strides 4, 8, 16, 32, 64) [pixels].",
     )
     ratios: tuple[Positive, ...] = Field(default=(0.5, 1.0, 2.0), min_length=1, description="Height to width.")
-    positive_iou: Ratio = Field(default=0.7, description="From here on an anchor is positive; so is a box's best.")
-    negative_iou: Ratio = Field(default=0.3, description="Below it an anchor is negative.")
+    positive_iou: Ratio = Field(default=0.7, description="From this overlap an anchor is positive; so is a box's best.")
+    negative_iou: Ratio = Field(default=0.3, description="Below this overlap an anchor is negative.")
     batch: Count = Field(default=256, description="Anchors per image in the loss.")
-    positive_ratio: Ratio = Field(default=0.5, description="Most of the batch that may be positive.")
+    positive_ratio: Ratio = Field(default=0.5, description="Largest share of positive anchors in the batch.")
 
     @model_validator(mode="after")
     def _limits_are_ordered(self) -> "Anchors":
@@ -77,18 +77,18 @@ class Anchors(Settings):
 
 
 class Proposals(Settings):
-    """Boxes that the region proposal network hands on."""
+    """Boxes that the region proposal network passes on."""
 
-    train: Count = Field(default=2000, description="Most per level, and in total, in training.")
-    test: Count = Field(default=1000, description="Most per level, and in total, in evaluation.")
-    iou: Ratio = Field(default=0.7, description="Of two that overlap more, the one with the lower score goes.")
+    train: Count = Field(default=2000, description="Maximum per level, and in total, in training.")
+    test: Count = Field(default=1000, description="Maximum per level, and in total, in evaluation.")
+    iou: Ratio = Field(default=0.7, description="Of two boxes that overlap more, the lower-scoring one is dropped.")
 
 
 class Regions(Settings):
-    """Regions of interest: which of the proposals the box head learns from, and how it sees them."""
+    """Regions of interest: which proposals the box head learns from, and how it samples them."""
 
     batch: Count = Field(default=512, description="Regions per image in the loss.")
-    positive_ratio: Ratio = Field(default=0.25, description="Most of the batch that may be foreground.")
+    positive_ratio: Ratio = Field(default=0.25, description="Largest share of foreground in the batch.")
     positive_iou: Ratio = 0.5
     canonical_size: Positive = Field(
         default=224.0, description="Root of the area of a region that is taken from P4 [pixels]."
@@ -98,10 +98,10 @@ class Regions(Settings):
 
 
 class Detections(Settings):
-    """What becomes of the box head's output in evaluation."""
+    """Filters on the box head's output in evaluation."""
 
     score: Ratio = Field(default=0.05, description="Only higher scores count.")
-    iou: Ratio = Field(default=0.5, description="Of two of one class that overlap more, the lower one goes.")
+    iou: Ratio = Field(default=0.5, description="Of two boxes of a class that overlap more, the lower is dropped.")
     per_image: Count = 100
 
 
@@ -112,7 +112,7 @@ class ExtremeWeatherModel(Settings):
     base_filters: Count = Field(default=64, description="Filters of the stem; stages begin with 1, 2, 4, 8 times it.")
     pyramid_filters: Count = 256
     head_units: Count = Field(default=1024, description="Width of the two dense layers of the box head.")
-    batch_norm_momentum: Ratio = Field(default=0.9, description="What the moving statistics keep in a step.")
+    batch_norm_momentum: Ratio = Field(default=0.9, description="Share of the moving statistics that a step keeps.")
     batch_norm_epsilon: Positive = 1e-5
     anchors: Anchors = Anchors()
     proposals: Proposals = Proposals()
@@ -127,11 +127,11 @@ class ExtremeWeatherRecipe(RecipeSettings):
     momentum: Ratio = 0.9
     weight_decay: float = Field(default=1e-4, ge=0, description="Times half the sum of squares of all kernels.")
     global_batch: Count = 8
-    base_batch: Count = Field(default=8, description="Global batch that the base learning rate belongs to.")
+    base_batch: Count = Field(default=8, description="Global batch for which the base learning rate holds.")
     base_learning_rate: Positive = Field(default=0.01, description="Scaled linearly with the global batch.")
     warmup_steps: int = Field(default=1000, ge=0, strict=True)
-    warmup_start_ratio: Positive = Field(default=1 / 3, le=1, description="Of the peak, in the first step.")
-    decay_points: tuple[Ratio, ...] = Field(default=(2 / 3, 8 / 9), description="Parts of the training.")
+    warmup_start_ratio: Positive = Field(default=1 / 3, le=1, description="First learning rate over the peak.")
+    decay_points: tuple[Ratio, ...] = Field(default=(2 / 3, 8 / 9), description="Rate drops, as parts of the training.")
     decay_factor: Annotated[float, Field(gt=0, lt=1)] = 0.1
     max_epochs: Count = 50
 

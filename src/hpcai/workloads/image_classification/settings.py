@@ -6,6 +6,11 @@ from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Engine, Ratio, Settings
 from hpcai.config.benchmark import SPLITS, BenchmarkSettings, DataSettings, RecipeSettings, Suite
+from hpcai.core.messages import Message
+
+ONLY_FOR = Message("image_classification.only_for", "{key}: only for the optimizer {optimizer}, found {found!r}")
+CONSTANTS = {"betas": "lamb", "trust_coefficient": "lars"}
+"""Keys that one optimizer alone looks at."""
 
 
 class ImageClassificationData(DataSettings):
@@ -51,16 +56,30 @@ class ImageClassificationModel(Settings):
 class ImageClassificationRecipe(RecipeSettings):
     """Optimizer and learning-rate schedule (reference, scripts/fp32.sh and utils/learning_rate.py)."""
 
+    unwritten: ClassVar[tuple[str, ...]] = (*RecipeSettings.unwritten, "betas", "trust_coefficient", "scaling")
+
     global_batch: Count = 256
     max_epochs: Count = 90
-    optimizer: Literal["sgd"] = "sgd"
-    momentum: Ratio = 0.875
+    optimizer: Literal["sgd", "lars", "lamb"] = Field(
+        default="sgd", description="lars and lamb are learning-rate policies for large batches (HPC AI500 V2.0, 6.1.2)."
+    )
+    momentum: Ratio = Field(default=0.875, description="Of sgd and lars.")
+    betas: tuple[Ratio, Ratio] = Field(default=(0.9, 0.999), description="Of lamb.")
+    trust_coefficient: float = Field(
+        default=0.001, gt=0, description="Of lars: the rate of a kernel over |kernel| / |gradient|."
+    )
     weight_decay: float = Field(
-        default=2.0**-15, ge=0, description="Penalty weight_decay x sum(w^2)/2 on every trainable variable."
+        default=2.0**-15,
+        ge=0,
+        description="sgd: penalty weight_decay x sum(w^2)/2 on every trainable variable; lars and lamb: decay of "
+        "kernels, not of batch norm and bias.",
     )
     label_smoothing: Ratio = Field(default=0.1, description="Spread evenly over all classes + 1 outputs.")
     base_learning_rate: float = Field(default=0.256, gt=0)
-    base_batch: Count = Field(default=256, description="Global batch that the base learning rate belongs to.")
+    base_batch: Count = Field(default=256, description="Global batch for which the base learning rate holds.")
+    scaling: Literal["linear", "sqrt", "none"] = Field(
+        default="linear", description="Of the learning rate with the global batch; none: the base learning rate."
+    )
     warmup_epochs: int = Field(default=8, ge=0, description="Linear from 0.")
     schedule: Literal["cosine", "step"] = "cosine"
     decay_epochs: tuple[Count, ...] = Field(default=(30, 60, 80, 90), description="Only for the schedule step.")
@@ -72,6 +91,13 @@ class ImageClassificationRecipe(RecipeSettings):
             raise ValueError("decay_epochs must grow")
         if self.warmup_epochs > self.max_epochs:
             raise ValueError(f"warmup_epochs: {self.warmup_epochs} is more than max_epochs = {self.max_epochs}")
+        return self
+
+    @model_validator(mode="after")
+    def _constants_are_of_the_optimizer(self) -> "ImageClassificationRecipe":
+        for key, optimizer in CONSTANTS.items():
+            if key in self.model_fields_set and self.optimizer != optimizer:
+                raise ValueError(ONLY_FOR(key=key, optimizer=optimizer, found=self.optimizer))
         return self
 
 

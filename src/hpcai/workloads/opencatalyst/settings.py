@@ -29,7 +29,7 @@ class SlabSettings(Settings):
 
 
 class GraphCapacity(Settings):
-    """Room that a batch has for each of its samples: batches have a fixed shape, whatever graphs they hold.
+    """Room per sample in a batch; batches have a fixed shape, whatever graphs they hold.
 
     A batch of n samples has room for n times as much; a batch that needs more ends the run with an error.
     """
@@ -45,7 +45,7 @@ class OpenCatalystData(DataSettings):
     max_neighbours: Count = Field(default=50, description="Nearest neighbours that an atom keeps.")
     samples_per_file: Count = Field(default=4096, description="Graphs of one LMDB file (source: generate or download).")
     capacity: GraphCapacity | None = Field(
-        default=None, description="Blank: from the sizes of the dataset's graphs, which its manifest holds."
+        default=None, description="Blank: from the graph sizes in the dataset's manifest."
     )
     slabs: SlabSettings = SlabSettings()
 

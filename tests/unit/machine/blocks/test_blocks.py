@@ -1,4 +1,4 @@
-"""Blocks of a step: each operation in one, the network's arithmetic in all, the step's own numbers out of each."""
+"""Blocks of a step: each operation in one, arithmetic equal to the network's, results equal to the step's."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ def small_cnn() -> Subject:
 
 
 def mixed() -> Subject:
-    """Two equal residual blocks with normalisation, a depthwise convolution, an embedding and sums of segments."""
+    """Two equal residual blocks with normalisation, a depthwise convolution, an embedding and segment sums."""
     images = keras.Input((8, 8, 4), batch_size=SAMPLES)
     found = images
     for _ in range(2):
@@ -109,7 +109,7 @@ def test_equal_blocks_are_found_once():
     for one in found:
         kinds[kind_of(one.block)] += one.count
     assert kinds == {"convolution": 2, "depthwise": 1, "sparse": 2, "other": 1}
-    # The first needs no input gradient: its input is the data. So they differ, although their layers do not.
+    # The first needs no input gradient, because its input is the data: the blocks differ although their layers do not.
     assert [one.count for one in found if kind_of(one.block) == "convolution"] == [1, 1]
 
 

@@ -1,4 +1,4 @@
-"""Measuring processes of blocks: what they are asked, what stays of one that dies, and what is refused."""
+"""Measuring processes of blocks: their requests, the results of one that dies, and refused input."""
 
 import sys
 
@@ -26,7 +26,7 @@ PYTHON = [sys.executable, "-c", STUB]
 
 @pytest.fixture(autouse=True)
 def own_lock(tmp_path, monkeypatch):
-    """These tests wait for no measurement that runs beside them."""
+    """Keep these tests from waiting for a concurrent measurement."""
     monkeypatch.setenv("HPCAI_LOCK_FOLDER", str(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""How often ceilings are repeated: bounded in number and in time, whatever the machine does."""
+"""Repetition of ceilings: bounded in number and in time, whatever the machine does."""
 
 import itertools
 
@@ -15,7 +15,7 @@ def sample(rate: float, setting: str = "1", threads: int = 1, page_cache: str = 
 
 
 def count_rounds(samples: list[Sample], more: list[float], seconds: float = 0.0) -> int:
-    """Return after how many rounds it ends; each adds one sample and takes so long."""
+    """Return the number of rounds until it ends; each adds one sample and takes this long."""
     times = itertools.count(0.0, seconds) if seconds else itertools.repeat(0.0)
     rates, number = itertools.cycle(more), 0
     for _ in further_rounds(lambda: samples, lambda: next(times)):

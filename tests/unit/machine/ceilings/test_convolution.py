@@ -69,4 +69,4 @@ def test_the_first_of_a_family_is_the_least_work():
     for dimensions in (2, 3):
         work = [shape.work_flop for shape in CONVOLUTIONS if shape.dimensions == dimensions]
         assert work[0] == min(work)
-        assert work[0] < 2e7  # 0.1 s at the 0.2 GFLOP/s of an emulated precision
+        assert work[0] < 2e7  # 0.1 s at an emulated precision's 0.2 GFLOP/s

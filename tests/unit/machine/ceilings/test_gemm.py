@@ -14,7 +14,7 @@ TINY = (square(64),)
 
 @pytest.fixture(autouse=True)
 def own_lock(tmp_path_factory, monkeypatch):
-    """These tests wait for no measurement that runs beside them."""
+    """Keep these tests from waiting for a concurrent measurement."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
 
 
@@ -36,7 +36,7 @@ def test_work_is_a_multiplication_and_an_addition_for_each_term():
 
 
 def test_all_backends_compute_the_same_product():
-    # Factors that differ, so that no library can save half of the work of a product with the own transpose.
+    # Different factors, so that no library can halve the work of a product with its own transpose.
     results = {way.backend: np.asarray(way.run()) for way in products(("fp64",), (DENSE,))}
     assert set(results) == {"numpy", "scipy", "tensorflow"}
     for result in results.values():
@@ -58,7 +58,7 @@ def test_more_threads_than_cores_is_a_reason():
 
 
 def test_measured_in_a_process_of_its_own(monkeypatch):
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")  # what the caller has set does not count
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")  # the caller's setting must not count
     report = measure_gemm([1], repeats=1)
     assert {one.threads for one in report.samples} == {1}
     assert {one.precision for one in report.best} == {"fp64", "fp32", "bf16", "fp16"}

@@ -1,4 +1,4 @@
-"""What cannot be started is a report that says why: it withholds no other."""
+"""A measurement that cannot start gives a report with the reason and does not affect the others."""
 
 import json
 

@@ -14,7 +14,7 @@ SMALL = 1 << 20
 
 @pytest.fixture(autouse=True)
 def as_asked(monkeypatch):
-    """Nothing is repeated more often than it is asked for, however noisy the machine of the tests is."""
+    """No repetitions beyond the requested ones, however noisy the test machine is."""
     monkeypatch.setattr(agreement, "MOST_ROUNDS", 0)
 
 

@@ -22,13 +22,13 @@ def measure(places, **options):
 
 @pytest.fixture(autouse=True)
 def as_asked(monkeypatch):
-    """Nothing is repeated more often than it is asked for, however noisy the disk of the tests is."""
+    """No repetitions beyond the requested ones, however noisy the test disk is."""
     monkeypatch.setattr(agreement, "MOST_ROUNDS", 0)
 
 
 @pytest.fixture
 def on_disk(monkeypatch):
-    """As if the folder of the test were on a disk, wherever it is."""
+    """Treat the test's folder as on a disk, wherever it is."""
     monkeypatch.setattr(storage, "file_system_of", lambda _folder: "ext4")
 
 
@@ -41,6 +41,17 @@ def test_writes_and_reads_are_samples_and_no_file_is_left(tmp_path, on_disk):
     assert {sample.place for sample in report.samples} == {"node-local"}
     assert all(sample.page_cache for sample in report.samples if sample.kind == "storage_read")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_places_on_one_file_system_are_measured_once(tmp_path, on_disk):
+    (tmp_path / "scratch").mkdir()
+    report = measure({"node-local": str(tmp_path / "scratch"), "shared": str(tmp_path)})
+    first, second = (
+        [(one.kind, one.threads, one.duration_s) for one in report.samples if one.place == place]
+        for place in ("node-local", "shared")
+    )
+    assert first == second != []
+    assert all("file system of node-local" in one.setting for one in report.samples if one.place == "shared")
 
 
 def test_what_does_not_agree_is_repeated_and_then_disturbed(tmp_path, on_disk, monkeypatch):

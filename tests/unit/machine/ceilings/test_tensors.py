@@ -1,4 +1,4 @@
-"""What TensorFlow's ways share; the queue of an accelerator is played by the processor."""
+"""Shared code of TensorFlow's methods; the processor plays the accelerator's queue."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Rates of BLAS routines: which shapes are measured, how repetitions count, and the routines themselves."""
+"""Rates of BLAS routines: measured shapes, counting of repetitions, and the routines themselves."""
 
 import ctypes.util
 import tempfile

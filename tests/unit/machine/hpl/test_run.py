@@ -1,4 +1,4 @@
-"""Starts of HPL: the input file, the output of a stand-in for the launcher, and the judgement of a run."""
+"""Starts of HPL: the input file, the output of a stand-in launcher, and the verdict on a run."""
 
 import os
 from pathlib import Path
@@ -44,7 +44,7 @@ def use(cpu_ratio: float = 0.999, steal_ratio: float = 0.0) -> CoreUse:
 
 
 def write_launcher(folder: Path, text: str) -> Path:
-    """Return a stand-in for mpirun, which writes an output instead of running hpcc."""
+    """Return a stand-in for mpirun that writes an output instead of running hpcc."""
     launcher = folder / "mpirun"
     launcher.write_text(f"#!/bin/sh\n[ \"$1\" = --version ] && echo 'mpirun (Open MPI) 4' && exit\n{text}\n")
     launcher.chmod(0o755)
@@ -142,7 +142,7 @@ def test_missing_programs_are_a_reason_not_a_crash(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"verdict": "failed"}, "the residual check says failed"),
+        ({"verdict": "failed"}, "the residual check reports failed"),
         ({"measured_time_s": 0.4}, "shorter than 0.5 s"),
         ({"cpu_ratio": 0.9}, "90.0 % of the wall time"),
         ({"cpu_ratio": None}, "is not known"),
@@ -172,7 +172,7 @@ def test_the_rank_that_got_least_decides() -> None:
     assert found.wall_s == 2.0
     assert found.cpu_ratio == pytest.approx(0.75)
     assert found.steal_ratio == pytest.approx(0.1)
-    assert judge([first]).cpu_ratio != judge([first]).cpu_ratio  # unknown from one look
+    assert judge([first]).cpu_ratio != judge([first]).cpu_ratio  # unknown from a single sample
 
 
 def test_a_start_that_does_not_end_is_ended(tmp_path: Path) -> None:

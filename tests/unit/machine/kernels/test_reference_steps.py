@@ -1,4 +1,4 @@
-"""Reference networks: built from the lists that are predicted, compiled steps that learn, crashes with a reason."""
+"""Reference networks: built from the predicted layer lists, compiled steps that learn, crashes with a reason."""
 
 import sys
 import tempfile
@@ -31,7 +31,7 @@ steps.main()
 
 @pytest.fixture(autouse=True)
 def own_lock(tmp_path_factory, monkeypatch):
-    """These tests wait for no measurement that runs beside them."""
+    """Keep these tests from waiting for a concurrent measurement."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
 
 

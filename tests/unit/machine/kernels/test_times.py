@@ -1,4 +1,4 @@
-"""Measuring kernels: short ones are called more often, operations are the right ones, crashes cost one case."""
+"""Measuring kernels: short ones repeat more often, operations are correct, a crash costs one case."""
 
 import sys
 import time
@@ -60,7 +60,7 @@ def stub(trouble: str = "pass", start: str = "None") -> list[str]:
 @pytest.mark.parametrize(("time_s", "count"), [(1e-9, MOST_REPETITIONS), (ENOUGH_S / 10, 10), (1.0, REPETITIONS)])
 def test_short_operations_are_called_more_often(monkeypatch, time_s, count):
     calls, clock = [], iter(np.arange(1000) * time_s)
-    # The clock is read before and after each call that counts, and the time between is that of one call.
+    # The clock is read before and after each counted call; the difference is one call's time.
     monkeypatch.setattr(time, "process_time", lambda: next(clock))
     times = time_operation(Operation(calls.append, [tf.ones([2])]))
     assert abs(len(times) - count) <= 1

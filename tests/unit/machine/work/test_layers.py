@@ -1,4 +1,4 @@
-"""The layers that are read from the graph of a training step, against formula and model, for all five benchmarks."""
+"""Layers read from the graph of a training step, compared with formula and model, for all five benchmarks."""
 
 import math
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_products_and_parameters_are_those_of_the_benchmark(name: str) -> None:
     samples = min(settings.micro_batch, 8)
     workload = workload_of(of_one_rank(settings, samples), {**NEUTRAL_STATISTICS, **GRAPHS})
     expected = workload.batch_layers()
-    # Positions of graphs are a batch's rows shared by its samples, rounded to whole ones.
+    # Positions of graphs are a batch's rows divided among its samples, rounded to integers.
     tolerance = 0.005 if name == "opencatalyst" else 0
     assert multiply_adds(layers) == pytest.approx(sum(layer.forward_mac for layer in expected), rel=tolerance, abs=0.5)
     without = [layer.forward_mac for layer in expected if not layer.needs_input_gradient]
@@ -118,10 +118,10 @@ def test_force_multiplies_with_each_kernel_once_more() -> None:
     force = [layer for layer in layers.layers if layer.name.startswith("force of")]
     assert force
     model = settings.benchmark.model
-    # Nobody asks for the energy itself, so that the last kernels of the output blocks are in the force alone.
+    # The energy itself is not used, so the last kernels of the output blocks occur only in the force.
     assert sum(layer.parameters for layer in force) == (model.blocks + 1) * model.output_hidden
     assert layers.layers[-1].kind == "other"
-    # Elements' vectors, kernels of the spherical basis and frequencies of the radial one are in no product of matrices.
+    # No matrix product contains the elements' vectors, the spherical basis' kernels or the radial basis' frequencies.
     bases = model.blocks * model.basis_hidden * model.interaction_hidden + model.radial
     assert layers.layers[-1].parameters == 95 * model.hidden + bases
     assert any("TorchAdamW" in text for text in layers.not_modelled)

@@ -1,4 +1,4 @@
-"""The work of a training step: the formula against what XLA compiles, for all five benchmarks."""
+"""Work of a training step: the formula compared with XLA's compiled program, for all five benchmarks."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ GRAPHS = {
     for what, *values in (("atoms", 10.7, 1.9, 13), ("edges", 118.4, 20.1, 150), ("triplets", 1301.5, 300.0, 1800))
     for kind, value in zip(("mean", "standard_deviation", "max"), values, strict=True)
 }
-"""Sizes of graphs, about those of the generated slabs."""
+"""Sizes of graphs, approximately those of the generated slabs."""
 OFFICIAL_GRAPHS = {
     **{f"mean_{what}": (size,) for what, size in (("atoms", 73.0), ("edges", 3300.0), ("triplets", 150_000.0))},
     "standard_deviation_atoms": (30.0,),
@@ -36,10 +36,10 @@ OFFICIAL_GRAPHS = {
 }
 
 REMARKS = {
-    "deepcam": "the traffic is with the dense gradients that XLA for processors makes of those of depthwise kernels",
-    "extreme_weather": "8 loops without a known number of trips are counted once",
+    "deepcam": "the traffic includes the dense gradients that XLA for processors makes of those of depthwise kernels",
+    "extreme_weather": "8 loops of unknown trip count are counted once",
 }
-"""What the memory traffic leaves out or holds too much of; the loops choose among boxes that overlap."""
+"""What the memory traffic omits or overestimates; the loops choose among overlapping boxes."""
 
 
 def plan(name: str, **changes: Any) -> RunPlan:
@@ -65,7 +65,7 @@ def test_formula_and_optimised_hlo_agree(name: str) -> None:
     assert formula.flop_per_step == pytest.approx(report.samples_per_step * formula.flop_per_sample)
     assert 1 < sixfold.ratio_to_formula < 1.3
     assert sum(layer.share_ratio for layer in report.layers) == pytest.approx(1)
-    # Only graphs are filled up, and only depthwise convolutions are not what they are after optimisation.
+    # Only graphs are padded, and only depthwise convolutions change in optimisation.
     assert (hlo.remark is not None) == (name == "opencatalyst")
     assert report.hlo.stage == ("hlo" if name == "deepcam" else "optimized_hlo")
     assert 0.5 < hlo.flop_per_sample / hlo.memory_bytes_per_sample < 200
@@ -106,7 +106,7 @@ def test_both_agree_at_official_size_and_with_published_counts(
 
 
 def test_work_is_proportional_to_the_batch_and_the_same_in_half_precision() -> None:
-    """Also with several ranks and gradients added up: the plan of one rank is compiled, nothing is exchanged."""
+    """Also with several ranks and gradient accumulation: the single-rank plan is compiled, without an exchange."""
     changed = make_plan(2, point={"precision": "bf16", "global_batch": 24, "accumulation": 2})
     single, several = count_work(make_plan(), samples=1, stage="hlo"), count_work(changed, stage="hlo")
     assert (single.hlo.samples, several.hlo.samples, several.hlo.precision) == (1, 6, "bf16")

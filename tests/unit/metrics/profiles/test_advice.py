@@ -1,4 +1,4 @@
-"""Advice speaks where its numbers were measured and cross a threshold, and is silent otherwise."""
+"""Advice is given only where its numbers were measured and cross a threshold."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ QUIET: dict[str, Any] = {"communication_share_ratio": 0.15, "steps": 10, "batche
 
 
 def sentences(**tables: pd.DataFrame) -> list[str]:
-    """Return what is said about these tables; the others are empty."""
+    """Return the advice on these tables; the other tables are empty."""
     return advise({name: tables.get(name, NONE) for name in NAMES})["sentence"].tolist()
 
 
@@ -308,7 +308,7 @@ def test_metadata_and_small_reads() -> None:
     words = sentences(io=io(io_epoch_s=2.0, epoch_s=10.0, **small))
     assert words[0] == advice.MANY_OPENS(share="50 %", opens=100, files=90, cure=advice.IN_PLACE)
     assert words[1] == advice.SMALL_READS(size="3.91 KiB", cure=advice.IN_PLACE)
-    # Input that takes no time is no reason to change its files, nor is input of which that is not known.
+    # Input that takes no time, or an unknown time, is no reason to change its files.
     assert sentences(io=io(io_epoch_s=0.003, epoch_s=10.0, **small)) == [advice.LITTLE_INPUT(share="0.03 %")]
     assert sentences(io=io(**small)) == []
 

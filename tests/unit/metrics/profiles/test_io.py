@@ -1,4 +1,4 @@
-"""Input bandwidths by three definitions, epochs, and what makes them missing."""
+"""Input bandwidths by three definitions, epochs, and reasons for missing values."""
 
 import math
 

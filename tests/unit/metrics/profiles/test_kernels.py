@@ -198,9 +198,9 @@ def test_the_largest_kernels_are_joined_over_devices():
 
 
 def test_the_published_categories_of_resnet18_hold():
-    """The seven patterns beside the sample and these rules agree in every row.
+    """The seven patterns that come with the sample agree with these rules in every row.
 
-    What the sample calls other is a helper of cuDNN (kern_precompute_indices), reduce_kernel is a category of its own.
+    The sample's category "other" is a helper of cuDNN (kern_precompute_indices); reduce_kernel has its own category.
     """
     reading = read_nsys_kernels(sample("nsys/resnet18_cuda_gpu_kern_sum.csv"))
     table = kernel_breakdown(reading.table).set_index("category")

@@ -1,4 +1,4 @@
-"""Which rank is last: one vote for each moment, and none for what is not known."""
+"""Which rank is last: one vote for each moment, and none where it is unknown."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Scales beside what limits them: numbers are taken from the right rows, and what is missing has its reason."""
+"""Scales with their limits: numbers come from the right rows, and missing ones have a reason."""
 
 import math
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_declared_link_stands_in_where_none_was_measured(scales: pd.DataFrame) -
 
 
 def test_several_nodes_use_the_network(scales: pd.DataFrame) -> None:
-    """What ranks of one node exchange with each other says nothing of the network."""
+    """Traffic among the ranks of one node gives no information about the network."""
     point = {**make_point("cosmoflow_tiny", 8), "scale": "n2x4", "nodes": 2}
     found = make_communication().assign(**point)
     row = detail(scales, communication=found, links=make_links((8,)), link_fits=make_link_fits((8,))).loc["n2x4"]

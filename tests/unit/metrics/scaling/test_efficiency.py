@@ -136,7 +136,7 @@ def in_rounds(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 DRIFTING = {1: [10.0, 12.0, 15.0], 2: [6.1, 7.25, 9.0]}
-"""A machine that becomes slower: each round has the ratio of the others."""
+"""On a machine that slows down, each round has the same ratio as the others."""
 
 
 def rate_at_two(runs: pd.DataFrame) -> pd.Series:

@@ -1,4 +1,4 @@
-"""Laws of a study: what its scales allow, what is refused and why, and curves that agree with points and laws."""
+"""Laws of a study: those its scales allow, refusals with reasons, and curves that agree with points and laws."""
 
 import math
 from typing import Any
@@ -245,7 +245,7 @@ def test_weak_scaling_that_rises_too_steeply_is_refused() -> None:
 
 
 def test_a_falling_throughput_is_never_said_to_grow() -> None:
-    """The universal law explains it by coherency alone: its contention of 0 says nothing of growth."""
+    """The universal law explains it by coherency alone; its contention of 0 does not describe the growth."""
     rates = {1: (10.0, 10.2), 2: (8.0, 8.1), 4: (3.0, 3.1), 8: (1.0, 1.1)}
     runs = make_runs(tuple(rates), repeats=2)
     runs["train_rate_samples_per_s"] = [rate for pair in rates.values() for rate in pair]

@@ -1,4 +1,4 @@
-"""Laws of scaling: numbers they were not told are recovered, intervals cover, published efficiencies come out."""
+"""Laws of scaling recover unknown parameters, their intervals cover, and published efficiencies are reproduced."""
 
 import math
 
@@ -179,7 +179,7 @@ def test_band_widens_outside(sigma: float, seed: int, ranks: tuple[int, ...]) ->
 
 
 def test_numbers_stay_within_the_law() -> None:
-    """More than ideal, and falling, throughput end at the bounds, and say so."""
+    """Fits to superlinear and to falling throughput end at the bounds, and report it."""
     for exponent, share in ((1.1, 0.0), (-0.2, 1.0)):
         ranks = np.array(RANKS, dtype=float)
         law = fit_law("amdahl", ranks, 100 * ranks**exponent)

@@ -1,4 +1,4 @@
-"""Which runs a row rests on: extremes by the suite's own score, only from as many runs as it asks for."""
+"""Which runs a row uses: extremes by the suite's own score, only from the required number of runs."""
 
 import math
 from typing import Any

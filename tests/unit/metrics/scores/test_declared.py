@@ -1,4 +1,4 @@
-"""Declared results become scores and points by our own functions, and nothing is filled in that was not declared."""
+"""Declared results become scores and points by our own functions; undeclared values stay empty."""
 
 import math
 from pathlib import Path

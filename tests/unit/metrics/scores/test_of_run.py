@@ -77,6 +77,15 @@ def test_parts_add_up_to_the_wall_time(launch_s: float | None) -> None:
     assert math.isnan(shares["launch_ratio"]) == (launch_s is None)
 
 
+def test_caching_is_a_part_of_its_own() -> None:
+    plain = make_record()
+    cached = make_record(record={"training": plain.training.model_copy(update={"cache_s": 2.0})})
+    before, after = time_parts(plain), time_parts(cached)
+    assert math.isnan(before.cache_s)
+    assert (after.cache_s, after.rest_s) == (2.0, pytest.approx(before.rest_s - 2.0))
+    assert sum(value for value in asdict(time_shares(after)).values()) == pytest.approx(1)
+
+
 def test_parts_that_contradict_the_wall_time_are_not_shown() -> None:
     assert math.isnan(time_parts(make_record(record={"launch_s": 1000.0})).rest_s)
 

@@ -103,7 +103,7 @@ def test_other_data_targets_or_workloads_are_not_recomputed(changes):
 
 
 def test_equal_throughputs_share_a_place_whatever_work_they_were_counted_with():
-    """The paper counts 23 GFLOP an image, we count 24.3: at equal images/s ours would stand 6 % higher."""
+    """The paper counts 23 GFLOP per image, we count 24.3: at equal images/s ours would be 6 % higher."""
     images_per_s = 2624.0
     mine = make_row(flop_per_sample=24.3e9, rate_flop_per_s=24.3e9 * images_per_s, rate_low_flop_per_s=24.3e9 * 2000.0,
                     vflops_flop_per_s=24.3e9 * images_per_s * 0.9, quality=0.75)  # fmt: skip
@@ -208,7 +208,7 @@ def test_a_result_that_is_not_valid_hides_none_that_is(make):
     machine = score_machines(score_frame([bad, good], SCORE_COLUMNS))
     assert machine["result"].tolist() == ["good"]
     assert machine["chosen_because"].str.endswith(PASSED_OVER(results=1)).all()
-    # Without a valid one, the best of the others stands there without a place.
+    # Without a valid result, the best of the others is listed without a place.
     worse = make("worse", machine="box", ranks=64, label=BAD, vflops_flop_per_s=1.0, rate_flop_per_s=1.0,
                  time_to_train_s=1e6)  # fmt: skip
     ranking = rank(worse, bad)
@@ -321,7 +321,7 @@ def test_runs_that_were_published_again_have_one_place():
 
 
 def test_runs_published_again_stay_where_their_timing_is_known():
-    """A log without staging keys tells the timing by the rules of one round, and not by those of another."""
+    """A log without staging keys gives the timing by the rules of one round, but not by those of another."""
     imported = {"method": "declared", "runs_sha256": "a1"}
     ranking = rank(make_timed("a", origin="v1.0", timing="", **imported), make_timed("b", origin="v2.0", **imported))
     assert ranking.set_index("result")["group"].to_dict() == {"a": "not ranked", "b": "ranked"}

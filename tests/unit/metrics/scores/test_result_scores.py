@@ -129,7 +129,7 @@ def test_all_numbers_of_a_row_are_of_the_same_trials(count: int, tmp_path: Path)
 
 
 def test_runs_of_mlperf_lose_the_fastest_and_the_slowest(tmp_path: Path) -> None:
-    """Not those of the highest and the lowest rate: all numbers are of the runs that the time to train is of."""
+    """All numbers are from the runs of the time to train, not from those with the highest and lowest rate."""
     runs = [make_record(repetition=number) for number in range(1, 11)]
     made = make_scores(tmp_path, runs)
     score, own = made["scores"].iloc[0], made["run_scores"].sort_values("time_to_train_s")
@@ -305,7 +305,7 @@ def test_flops_choose_where_there_is_neither(tables: Tables) -> None:
     ],
 )
 def test_only_like_results_are_rivals(trials: Tables, other: dict[str, Any]) -> None:
-    """Also where two tables were joined without a new index."""
+    """This also holds where two tables were joined without a new index."""
     one = trials["scores"].iloc[[0]]
     both = pd.concat([one, one.assign(**other, origin="other", vflops_flop_per_s=1e15)])
     assert len(score_machines(both)) == 2

@@ -1,4 +1,4 @@
-"""Which meter's power goes with a score, and when a declared number does."""
+"""Which meter's power is paired with a score, and when a declared number is."""
 
 import math
 

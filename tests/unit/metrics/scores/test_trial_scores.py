@@ -1,4 +1,4 @@
-"""Scores of runs: relations between the columns, what is not defined, and which trials are dropped."""
+"""Scores of runs: relations between columns, undefined values, and dropped trials."""
 
 from pathlib import Path
 

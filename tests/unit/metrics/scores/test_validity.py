@@ -1,4 +1,4 @@
-"""Labels and verdicts of results: what the records say against them, and how many runs the rules ask for."""
+"""Labels and verdicts of results: evidence against them in the records, and the number of runs the rules require."""
 
 import pytest
 from unit.record_factory import make_image_benchmark, make_provenance, make_record

@@ -25,6 +25,7 @@ PLAIN = {
     "precision": "fp32", "compression": "none", "accumulation": 1, "batchnorm_group": 1, "spatial_parts": 1,
     "gradient_groups": 1, "fusion_bytes": math.nan,
     "engine": "horovod", "cycle_time_s": math.nan, "global_batch_samples": 64,
+    "allreduce_topology": "default", "evaluation_batch": math.nan, "evaluation_cache": "none", "training_cache": "none",
 }  # fmt: skip
 SAME: dict[str, Any] = dict.fromkeys(SURROUNDINGS, "same")
 NO_SCORES = pd.DataFrame(columns=list(TRIAL_COLUMNS))
@@ -41,6 +42,7 @@ def make_runs(variant: str, rates: list[float], scale: int = 1, **columns: Any) 
             "ranks": scale,
             "outcome": "converged",
             "train_rate_samples_per_s": rate,
+            "evaluation_rate_samples_per_s": 50.0,
             "time_to_train_s": 1000 / rate,
             "last_quality": 0.7 + 0.001 * number,
             "quality_metric": "top_1_accuracy",
@@ -228,3 +230,15 @@ def test_scales_are_never_mixed() -> None:
 def test_nothing_to_compare() -> None:
     assert effects_of(make_runs("a", [100, 101])).empty
     assert effects_of(make_runs("a", [1.0]).iloc[:0]).empty
+
+
+def test_evaluations_are_compared_only_where_they_differ() -> None:
+    plain = make_runs("plain", [100.0, 101.0], evaluation_rate_samples_per_s=50.0)
+    large = make_runs("large", [100.0, 101.0], evaluation_rate_samples_per_s=150.0, evaluation_batch=32)
+    narrow = make_runs("bf16", [150.0, 151.0], evaluation_rate_samples_per_s=60.0, precision="bf16")
+    effects = effects_of(plain, large, narrow)
+    found = effects[effects["measure"] == "evaluation_rate"].set_index("variant")
+    # Against the plain one alone: bf16 evaluates as many samples at once.
+    assert set(found.index) == {"large"}
+    assert found["effect_ratio"].to_list() == pytest.approx([3.0])
+    assert "evaluation_rate" not in set(effects_of(plain, narrow)["measure"])

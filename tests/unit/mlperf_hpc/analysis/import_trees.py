@@ -36,7 +36,7 @@ def write_deepcam(folder: Path, logs: Sequence[str], **arguments: Any) -> Path:
 
 
 def write_power(place: Path, powers_w: Sequence[float]) -> None:
-    """Write for each run beside its log one node that draws a constant power, and a switch of 10 W."""
+    """Write next to each run's log a node that draws a constant power, and a switch of 10 W."""
     for number, power_w in enumerate(powers_w, start=1):
         folder = place / "power" / f"result_{number}"
         folder.mkdir(parents=True)

@@ -16,7 +16,7 @@ def span(start_s: float, stop_s: float, epoch: float | None = None, steps: float
 
 
 def made_run(number: int = 1, **changes: Any) -> LoggedRun:
-    """Return a run of 100 s: staging for 10 s, four epochs of 20 s with 5 s of evaluation each, 10 s of something."""
+    """Return a run of 100 s: 10 s of staging, four epochs of 20 s with 5 s of evaluation each, 10 s of other work."""
     fields: dict[str, Any] = {
         "source": f"ORG/results/machine/strong/cosmoflow/result_{number}.txt",
         "number": number,
@@ -43,7 +43,7 @@ def made_run(number: int = 1, **changes: Any) -> LoggedRun:
 
 
 def timed_run(number: int, run_s: float, **changes: Any) -> LoggedRun:
-    """Return a run that takes so long."""
+    """Return a run of a given length."""
     return made_run(number, run=span(0, run_s), **changes)
 
 
@@ -82,7 +82,7 @@ def made_submission(runs: list[LoggedRun], **changes: Any) -> Submission:
 
 
 def made_round(*submissions: Submission, failing: tuple[str, ...] = ()) -> CheckedRound:
-    """Return a round whose logs comply, but those of some sources."""
+    """Return a round whose logs comply, except those of given sources."""
     runs = [run for submission in submissions for run in (*submission.runs, *submission.pruned)]
     verdicts = {run.source: LogVerdict(run.source, "3.0.0", run.source not in failing, ()) for run in runs}
     made = Round("v9.9", ".", "scaled", submissions, (), ())

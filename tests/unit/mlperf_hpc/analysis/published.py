@@ -25,7 +25,7 @@ class Tables(NamedTuple):
 
 @cache
 def read_published() -> Tables:
-    """Return the tables of round v0.7, computed from its logs; skips the test visibly where they are absent."""
+    """Return the tables of round v0.7, computed from its logs. Skips the test where the logs are absent."""
     if not ARCHIVE.exists():
         pytest.skip(f"{ARCHIVE.name} is not here: set HPCAI_SHARED_DATA to the folder of the published logs")
     runs = run_table([read_checked_round(ARCHIVE, name="v0.7")])
@@ -38,6 +38,6 @@ def read_expected() -> list[dict[str, str]]:
 
 
 def params_of(rows: list[dict[str, str]]) -> list:
-    """Return one parameter per row, or one that is skipped where the numbers are absent."""
+    """Return one parameter per row, or a single skipped one where the numbers are absent."""
     named = [pytest.param(row, id=" ".join((row["table"], row["submission"], row["quantity"]))) for row in rows]
     return named or [pytest.param({}, id="absent", marks=pytest.mark.skip(reason=ABSENT))]

@@ -107,7 +107,7 @@ def _faster_than_epochs(paper: _Paper) -> float:
 
 
 def _staging_speed(paper: _Paper) -> float:
-    """DeepCAM's staging time over CosmoFlow's, whose geometric mean at 512 and 2048 units stands for that at 1024."""
+    """DeepCAM's staging time over CosmoFlow's; the geometric mean at 512 and 2048 units is used for 1024 units."""
     cosmoflow_s = math.sqrt(paper["ABCI-512"]["staging_s"] * paper["*ABCI-2048"]["staging_s"])
     return float(paper["DeepCAM ABCI-1024"]["staging_s"] / cosmoflow_s)
 

@@ -27,7 +27,7 @@ def result(label: str = "A", units: float = 64, rate: float = 640.0, **changes) 
 
 
 def table_of(*results: dict, families: dict[str, str] | None = None) -> pd.DataFrame:
-    """The table of results whose units are of one model, but for those that `families` names by their labels."""
+    """The table of results with units of one model, except those whose labels are in `families`."""
     frame = pd.DataFrame(results).assign(submission=[one["label"] for one in results])
     systems = frame[["origin", "submission"]].assign(
         family=[(families or {}).get(label, "V100") for label in frame["label"]]

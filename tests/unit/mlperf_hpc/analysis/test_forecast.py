@@ -1,4 +1,4 @@
-"""Forecasts of rounds: what they recover, that they never look ahead, what they refuse, and how they are judged."""
+"""Forecasts of rounds recover known laws, never look ahead, refuse bad input, and are judged correctly."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def off_by(interval: Interval, truth: float) -> float:
 
 @pytest.mark.parametrize("wanted", [KNOWN, NEW])
 def test_forecast_recovers_ageing_and_rates_it_was_not_told(forecast: Forecast, wanted: Configuration) -> None:
-    """Also of an accelerator that no earlier round has."""
+    """This includes an accelerator that no earlier round contains."""
     truth = submission("v3.0", wanted.family, wanted.units)
     found = forecast.predict(wanted)
     assert found.reason == ""
@@ -51,7 +51,7 @@ def test_forecast_recovers_ageing_and_rates_it_was_not_told(forecast: Forecast, 
 
 
 def test_later_is_faster_and_what_is_new_or_far_is_less_certain(forecast: Forecast) -> None:
-    """A forecast of another round is the same model asked for another date."""
+    """A forecast of another round uses the same model for another date."""
     law = forecast.curves.epoch_time
     assert isinstance(law, EpochTimeForecast)
     year, far = (replace(law, target=read_target(name)) for name in ("2024-11", "2033-11"))
@@ -68,7 +68,7 @@ def test_later_is_faster_and_what_is_new_or_far_is_less_certain(forecast: Foreca
 
 
 def test_the_round_itself_and_later_ones_are_never_seen() -> None:
-    """Whatever is published from the target on, its forecast stays the same to the last bit."""
+    """A forecast is bit-identical whatever is published in its target round or later."""
     spoilt = [
         row | {name: row[name] * 37 for name in ("epoch_s", "run_s", "epochs", "evaluations")}
         if row["origin"] in {"v2.0", "v3.0"}
@@ -89,7 +89,7 @@ def test_references_are_those_of_rules_before_the_round() -> None:
 
 
 def test_left_out_rounds_decide_how_software_ages() -> None:
-    """Where nothing ages, no ageing gets the most weight of all candidates, and where it does, ageing does."""
+    """The candidate without ageing wins where nothing ages, and the other one where software ages."""
     candidates = [AgeingPrior("linear", rate, 0.05) for rate in (0.0, -0.7)]
     still = [row | {"epoch_s": row["epoch_s"] * np.exp(-AGEING * place)}
              for place, name in enumerate(PUBLISHED) for row in all_rounds((name,))]  # fmt: skip
@@ -212,7 +212,7 @@ def test_a_model_without_age_keeps_each_spelling_apart() -> None:
 
 
 def test_the_first_published_round_forecasts_the_next() -> None:
-    """From 15 real submissions: every machine gets a time, newer accelerators and later rounds get shorter ones."""
+    """From 15 real submissions every machine gets a time, shorter for newer accelerators and later rounds."""
     systems = system_table([read_round(ARCHIVE, name="v0.7")])
     sets = list(point_sets(read_published().results, systems, references_before(read_target("v1.0")), joined=True))
     past = {name: look_back(sets, read_target(name)).forecast("cosmoflow") for name in ("v1.0", "v3.0")}

@@ -1,4 +1,4 @@
-"""``hpcai predict round`` about rounds to come: what it prints, writes and draws, and which questions it refuses."""
+"""``hpcai predict round`` for future rounds: its output, files and figures, and the questions it refuses."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ ON_V100 = ("--system", "OrgV100/V100_512_v1.0")
 
 @pytest.fixture(autouse=True)
 def _made_up_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading trees of logs is tested with ``hpcai mlperf predict``; here the tables stand for three read rounds."""
+    """Reading trees of logs is tested with ``hpcai mlperf predict``. These tables replace three read rounds."""
     tables = frames_of([row for row in all_rounds(("v1.0", "v2.0", "v3.0")) if row["benchmark"] == "cosmoflow"])
     monkeypatch.setattr(forecast_text, "read_tables", lambda sources: tables)
 

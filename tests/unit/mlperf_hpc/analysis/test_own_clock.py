@@ -1,4 +1,4 @@
-"""Logs of own runs whose time stamps a stepped wall clock moved: no time of theirs is published."""
+"""No time is published from logs of own runs whose time stamps were moved by a step of the wall clock."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -117,7 +117,7 @@ def test_whatever_the_clock_did_times_that_stay_are_right(steps: list[tuple[int,
     if run.untimed:
         return
     right, found = asdict(quantities_of(read(events))), asdict(quantities_of(run))
-    # So many parts of at most 20 s make up a sum, and each may be off by what is allowed, and by 0.2 s beside them.
+    # A sum has this many parts of at most 20 s. Each may be off by the tolerance, and the sum by another 0.2 s.
     parts = {"init_s": 1, "run_s": 1, "staging_s": 1, "epochs_s": 4, "evaluation_s": 4, "train_s": 8, "extra_s": 1}
     for name, count in parts.items():
         if not pd.isna(found[name]):  # an init_stop before its init_start has no time
@@ -138,7 +138,7 @@ def test_a_step_while_the_run_initialises_or_stages_before_its_clock() -> None:
 
 
 def test_a_file_system_that_holds_up_a_line_is_no_step() -> None:
-    """The run's own clock runs on as well: its record knows time beside training, evaluation and staging."""
+    """The run's own clock continues, so its record has time other than training, evaluation and staging."""
     events = make_events()
     held = stepped(events, (place_of(events, "eval_start", 2), 2.0))
     whole = record_of(held)

@@ -1,4 +1,4 @@
-"""Runs of a made-up study as a round beside a published one."""
+"""Runs of a made-up study as a round, together with a published one."""
 
 import pandas as pd
 import pytest
@@ -37,7 +37,7 @@ TINY = {"train_samples": 256, "eval_samples": 64, "global_batch_size": 16}
 
 
 def write_study(folder, records, logged: float | None = None) -> list:
-    """Write records, and logs of those that ran to their end, with another quality than theirs if asked."""
+    """Write records and the logs of completed runs, optionally with another quality in the log."""
     paths = write_records(records, folder)
     for path, record in zip(paths, records, strict=True):
         if record.outcome in FINISHED:

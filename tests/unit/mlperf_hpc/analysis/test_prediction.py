@@ -1,4 +1,4 @@
-"""Predictions from joined curves, their points, refusals, and the leave-one-out test."""
+"""Predictions from joined curves: their points, refusals, and the leave-one-out test."""
 
 import numpy as np
 import pandas as pd
@@ -118,7 +118,7 @@ def test_staging_before_the_clock_is_no_part_of_the_time() -> None:
 def test_parts_of_the_time_add_up_and_none_is_negative(
     run_s: float, compute_ratio: float, staging_share_ratio: float | None
 ) -> None:
-    """Also where staging runs beside epochs, or epochs reach out of the run."""
+    """This also holds where staging overlaps epochs, or epochs extend beyond the run."""
     compute_s = compute_ratio * run_s
     row = {"run_s": run_s, "compute_s": compute_s, "staging_share_ratio": staging_share_ratio}
     parts = with_staging_in_run(pd.DataFrame([row], dtype=float)).iloc[0]
@@ -182,7 +182,7 @@ def test_results_without_a_number_are_left_out_and_named() -> None:
 
 
 def test_left_out_submission_is_never_seen() -> None:
-    """Whatever a submission's own times and epochs are, its prediction stays the same to the last bit."""
+    """The prediction of a submission is bit-identical whatever its own times and epochs are."""
     rows = all_results()
     names = ["run_predicted_s", "run_low_s", "run_high_s", "epochs_predicted", "epoch_predicted_s", "mean_error_ratio"]
     before = leave_one_out([points_of(rows)]).iloc[4]
@@ -285,7 +285,7 @@ def test_family_joins_the_spellings_of_a_model(model: str, family: str) -> None:
 
 
 def test_published_round_can_be_predicted() -> None:
-    """What must hold whatever the error is: who is predicted, that parts fit together, and that it beats the mean."""
+    """Holds for any error: which submissions are predicted, that parts add up, and that it beats the mean."""
     results = read_published().results
     systems = system_table([read_round(ARCHIVE, name="v0.7")])
     assert sorted(systems["family"].unique()) == ["A64FX", "P100", "RTX 5000", "V100", "Xeon Phi 7250"]

@@ -1,4 +1,4 @@
-"""``hpcai mlperf predict``: what it prints and writes, and what it says about wrong input."""
+"""``hpcai mlperf predict``: its output, its files, and its messages about wrong input."""
 
 import json
 from pathlib import Path
@@ -92,7 +92,7 @@ def test_leave_one_out_says_that_references_are_left_out(tree: Path, capsys: pyt
 
 
 def test_no_log_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Verdicts take most of the time of reading and bear on no prediction, nor on the message about a wrong name."""
+    """Verdicts take most of the reading time, and affect neither predictions nor the message about a wrong name."""
     monkeypatch.delattr("hpcai.mlperf_hpc.compliance.checked_round.check_log")
     assert call(tree, "--benchmark", "cosmoflow", "--system", "ORG/machine_64", "--units", 64) == 0
 

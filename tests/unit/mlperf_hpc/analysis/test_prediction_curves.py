@@ -1,4 +1,4 @@
-"""The curves of epochs and epoch time: they recover laws they were not told, and their intervals hold."""
+"""The curves of epochs and epoch time recover unknown laws, and their intervals cover the true values."""
 
 import math
 
@@ -58,7 +58,7 @@ def test_one_scale_of_a_family_takes_the_efficiency_of_others_with_a_wider_inter
 
 
 def test_model_parallelism_gains_less_than_its_units() -> None:
-    """What units that share a sample do not divide is learnt from two results of the family that ran like that."""
+    """The part that sharing units do not divide is learnt from two results of the family that shared samples."""
     undivided = 0.4
 
     def part(times: float) -> float:

@@ -1,4 +1,4 @@
-"""The first round of MLPerf HPC: 440 expected numbers from its logs, and how close they are to the printed ones."""
+"""The first round of MLPerf HPC: 440 expected numbers from its logs, and their distance from the printed ones."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from hpcai.mlperf_hpc.analysis.round_tables import principal_table
 ROWS = read_expected()
 PRINTED = [row for row in ROWS if row["paper_value"]]
 ROUNDED = 5.001e-10
-"""The expected numbers stand there with nine decimals."""
+"""The expected numbers are stored with nine decimals."""
 PER_MINUTE = 1 / 60
 COLUMNS = {
     ("IV", "time_to_solution"): ("run_by_target_s", "run_by_target_std_s", PER_MINUTE),
@@ -121,7 +121,7 @@ def rounds_twice_to(value: float, printed: str) -> bool:
 
 
 class Differs(NamedTuple):
-    """A printed number that does not follow from the logs: why, and what shows that."""
+    """A printed number that does not follow from the logs, with the reason and its evidence."""
 
     reason: str
     shown_by: Callable[[float], bool]

@@ -1,4 +1,4 @@
-"""Imported rounds as results folders: what `hpcai compare`, `regress` and `history` read is there and right."""
+"""Imported rounds as results folders: the files that `hpcai compare`, `regress` and `history` read are correct."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ NAMES = {
 
 
 def write_round(tree: Path, folder: Path, name: str, factor: float = 1.0) -> Path:
-    """Write a results folder of a round whose epochs take as many times the usual length."""
+    """Write a results folder of a round whose epochs take a multiple of the usual length."""
     write_deepcam(tree, deepcam_logs([factor * time for time in FIVE]))
     write_import(read_rounds([tree], name=name), folder, write_tables)
     return folder

@@ -1,4 +1,4 @@
-"""Imported results in the tables of own studies: scores equal to the package's, ranked with like."""
+"""Imported results in the tables of own studies: scores equal the package's, and like is ranked with like."""
 
 import json
 import math
@@ -116,7 +116,7 @@ def test_other_data_make_another_dataset(samples: int, dataset: str, benchmark: 
 
 
 def test_a_round_without_rules_is_ranked_by_its_target(tmp_path: Path) -> None:
-    """The package has no rules for v0.7: no verdict by other rules can take its results away."""
+    """The package has no rules for v0.7, so no verdict by other rules may remove its results."""
     logs = deepcam_logs(missed=(0,), number_of_nodes=None)
     write_tree(tmp_path, benchmark="deepcam", scaling=None, logs=logs)
     tables = tables_of(tmp_path, "v0.7")
@@ -165,7 +165,7 @@ def test_divisions_share_no_list(tmp_path: Path) -> None:
 
 
 def test_deepcam_evaluated_by_steps_is_another_benchmark(tmp_path: Path) -> None:
-    """It was another model in v0.7; a run that ends early does not part from its submission."""
+    """The model differed in v0.7; a run that ends early stays with its submission."""
     stepped = [_with_more_evaluations(epoch_s) for epoch_s in FIVE]
     write_deepcam(tmp_path, [_without_end(stepped[0]), *stepped[1:]], system="steps")
     plain = deepcam_logs()
@@ -218,7 +218,7 @@ def test_scale_of_an_unknown_machine_stays_empty(tmp_path: Path) -> None:
 
 
 def test_names_are_those_of_the_training_and_of_the_rules() -> None:
-    """The training layer may not be imported from here, and would bring TensorFlow with it."""
+    """The training layer must not be imported from here, because it would import TensorFlow."""
     for task in TASKS.values():
         if task.workload == "openfold":
             continue

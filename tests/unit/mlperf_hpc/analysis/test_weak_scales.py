@@ -1,4 +1,4 @@
-"""The scale of an instance is one that it can have had: its ranks, its nodes, or what all leave each other."""
+"""The scale of an instance is a possible one: from its ranks, its nodes, or the share left by the others."""
 
 import math
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def say(scales: WeakScales, count: int = 4) -> str:
         ({"number_of_ranks": 8, "number_of_nodes": 1, "accelerators_per_node": 8}, 8, RANKS),
         ({"number_of_ranks": "8"}, 8, RANKS),
         ({"number_of_nodes": 1, "accelerators_per_node": 8}, 8, LOGGED),
-        # The nodes of the whole system stand in every log.
+        # Every log gives the nodes of the whole system.
         ({"number_of_ranks": 8, "number_of_nodes": 4, "accelerators_per_node": 8}, 8, RANKS),
         # Its ranks as well.
         ({"number_of_ranks": 32, "number_of_nodes": 4, "accelerators_per_node": 8}, 8, DERIVED),

@@ -1,4 +1,4 @@
-"""Weak scaling: which instances count, the time for all of them, what pruning does, and what breaks the rules."""
+"""Weak scaling: which instances count, the time for all, the effect of pruning, and violations of the rules."""
 
 import math
 from collections.abc import Sequence
@@ -159,7 +159,7 @@ def test_instances_that_share_nodes_are_not_called_impossible() -> None:
 
 
 def test_an_instance_that_says_it_was_aborted_counts_and_is_named() -> None:
-    """Its quality meets the target, so the package counts it; the rules want all that count to have converged."""
+    """Its quality meets the target, so the package counts it. The rules require that all counted ones converged."""
     weak = submission([*golden(2), replace(instance(3, GOLDEN[2]), claim="aborted")])
     score = score_weak(weak, complying(weak), "2.0.0", 3)
     assert (score.counted, score.time_to_train_all_s) == (3, 61 * 60)
@@ -168,7 +168,7 @@ def test_an_instance_that_says_it_was_aborted_counts_and_is_named() -> None:
 
 
 def test_instances_published_again_are_marked(tmp_path: Path) -> None:
-    """Also where the rounds were read one by one, and whatever the organisation is called."""
+    """This also holds when rounds are read one by one, for any name of the organisation."""
     runs, weak = [], []
     for name, org in (("v1.0", "LBNL"), ("v2.0", "HPE+LBNL"), ("v3.0", "HPE")):
         # The last of them has one instance of other length.

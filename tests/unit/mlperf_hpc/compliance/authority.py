@@ -1,4 +1,4 @@
-"""The package ``mlperf_logging`` as the authority that our verdicts are compared with."""
+"""The package ``mlperf_logging``, the reference for our verdicts."""
 
 import logging
 import os
@@ -32,7 +32,7 @@ def _load(file: Any, Loader: Any) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the package, and start it with an empty queue: it keeps what an exception left in it."""
+    """Silence the package and empty its queue, which keeps entries after an exception."""
     mlp_compliance.enqueued_configs.clear()
     with mock.patch.object(mlp_compliance, "yaml", mock.Mock(load=_load, BaseLoader=yaml.BaseLoader)):
         level = logging.getLogger().level
@@ -63,7 +63,7 @@ def own_keys(verdict: LogVerdict) -> set[str]:
 
 
 def assert_equal(content: bytes, folder: Path, rule_set: str) -> LogVerdict:
-    """Hold our verdict on a log, and the keys that failed, against the package's."""
+    """Compare our verdict on a log, and the keys that failed, with the package's."""
     path = folder / "result_1.txt"
     path.write_bytes(content)
     ours = check_log(parse_mllog(content, "result_1.txt"), rule_set, source="result_1.txt")
@@ -77,7 +77,7 @@ def assert_equal(content: bytes, folder: Path, rule_set: str) -> LogVerdict:
 
 
 def ask_package_checker(folder: Path, rule_set: str) -> str:
-    """Return how the package checker ends for an organisation's folder; it may write scaling.json there."""
+    """Return the result of the package checker for an organisation's folder, where it may write scaling.json."""
     texts: list[str] = []
     with quiet():
         record: Callable[..., None] = lambda text, *words: texts.append(str(text))  # noqa: E731
@@ -95,7 +95,7 @@ def ask_package_checker(folder: Path, rule_set: str) -> str:
 
 
 def published(path: Path) -> Path:
-    """Return shared data; skips the test visibly where they are absent."""
+    """Return shared data. Skips the test where they are absent."""
     if not path.exists():
         pytest.skip(f"published logs {path.name} are not here: set HPCAI_SHARED_DATA to their folder")
     return path

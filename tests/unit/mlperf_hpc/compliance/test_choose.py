@@ -1,4 +1,4 @@
-"""The rule set is found from what is there, and the reason is said."""
+"""The rule set is chosen from the files present, and the reason is given."""
 
 import datetime
 

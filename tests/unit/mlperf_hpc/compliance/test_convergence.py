@@ -22,7 +22,7 @@ def runs_of(epochs, batch=512, benchmark="cosmoflow"):
 
 
 def ask(folder: Path, texts, rule_set):
-    """Return the package's answer, with what it would write, for a folder of its own."""
+    """Return the package's answer and the content it would write, for a separate folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for number, text in enumerate(texts, start=1):

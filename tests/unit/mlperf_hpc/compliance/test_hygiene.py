@@ -1,4 +1,4 @@
-"""Names, sizes and links of a repository; the package's own check answers wrongly, which is held here as well."""
+"""Names, sizes and links of a repository. The wrong answers of the package's own check are asserted as well."""
 
 import os
 

@@ -47,7 +47,7 @@ def without(events, key):
 
 
 def bare(events, key):
-    """Leave out what the metadata of a key says."""
+    """Empty the metadata of a key's events."""
     return [{**event, "metadata": {}} if event["key"] == key else event for event in events]
 
 
@@ -179,7 +179,7 @@ def test_a_log_that_makes_the_package_read_without_end():
 
 
 def test_rule_files_elsewhere_are_never_read(tmp_path):
-    """A log may not make us execute a file: the package would."""
+    """A log must not make us execute a file, as the package would."""
     evil = tmp_path / "evil_common.yaml"
     evil.write_text("- BEGIN:\n    CODE: raise SystemExit('executed')\n")
     verdict = check(text_of(changed(EVENTS, "submission_division", value=f"../../../../../../../..{tmp_path}/evil")))
@@ -200,8 +200,8 @@ def test_sentences():
     text = text_of(moved(EVENTS, "run_start", "init_start"))
     verdict = check(text)
     found = {finding.message for finding in verdict.failures}
-    assert "run_start stands before init_stop, expected after it" in found
-    assert "init_start stands after run_start, expected before it" in found
+    assert "run_start is logged before init_stop, expected after it" in found
+    assert "init_start is logged after run_start, expected before it" in found
     missing = only(check(text_of(without(EVENTS, "eval_samples"))), "eval_samples")
     assert missing.line is None
     assert missing.message == "found no line of eval_samples, expected exactly one"
@@ -249,7 +249,7 @@ def test_findings_fit_into_json():
 
 
 def test_source_is_not_read(tmp_path: Path):
-    """The name of the source is a name only."""
+    """The file that ``source`` names is not opened."""
     assert (
         check_log(parse_mllog(TEXT.encode(), "x"), "3.0.0", source="nowhere/result_7.txt").source
         == "nowhere/result_7.txt"

@@ -1,4 +1,4 @@
-"""Whole folders of organisations: our answer equals the package checker's text, or says where it breaks down."""
+"""Whole folders of organisations: our answer equals the package checker's text, or names where it breaks down."""
 
 import json
 import shutil

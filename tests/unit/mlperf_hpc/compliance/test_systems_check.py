@@ -1,4 +1,4 @@
-"""System files: the package's 33 fields, and what stops it."""
+"""System files: the package's 33 fields, and values that stop the package."""
 
 import json
 import logging

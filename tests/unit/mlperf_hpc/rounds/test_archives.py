@@ -1,4 +1,4 @@
-"""Archives are read in one pass, equal their folders, and are refused where they are damaged."""
+"""Archives are read in one pass, give the same result as their folders, and are refused when damaged."""
 
 import gzip
 import io
@@ -42,7 +42,7 @@ def packed(root, path, *, top=True):
 
 
 def bare(found, top=""):
-    """Return a round without what depends on where it was read."""
+    """Return a round without the fields that depend on where it was read."""
     strip = len(top)
 
     def moved(runs):

@@ -1,4 +1,4 @@
-"""Sources that are damaged on purpose: each is repaired with a word, or refused with one; none ends in a traceback."""
+"""Deliberately damaged sources: each is repaired or refused with a message; none ends in a traceback."""
 
 import io
 import json
@@ -51,7 +51,7 @@ def kinds(tables):
     return set(tables["mlperf_repairs"]["kind"])
 
 
-# Texts that are none
+# Invalid texts
 
 
 def test_half_characters_in_a_log_are_replaced_and_listed(tmp_path):
@@ -62,7 +62,7 @@ def test_half_characters_in_a_log_are_replaced_and_listed(tmp_path):
     assert "text_replaced" in kinds(tables)
     run = read_round(tmp_path / "v2.0").submissions[0].runs[0]
     assert run.platform == "\ufffd x"
-    # What is escaped twice is text, and stays.
+    # Text that is escaped twice is kept as it is.
     assert run.settings["\ufffd"] == "\\ud800"
 
 
@@ -125,7 +125,7 @@ def test_names_in_logs_have_no_control_characters_and_an_end(tmp_path):
     assert (one.org, len(one.runs[0].platform)) == (r"a\x00b\x1b", 200)
 
 
-# Numbers that are none
+# Invalid numbers
 
 
 @pytest.mark.parametrize("time_ms", [-62_135_596_800_001, -1, 253_402_300_800_000, 10**17, 1e300, -1.7e308])
@@ -144,7 +144,7 @@ def test_times_that_no_calendar_has_are_left_out_and_listed(tmp_path, time_ms, k
 
 
 def test_a_run_without_an_end_has_no_start_beyond_all_calendars(tmp_path):
-    """Its first interval stands for the start, in the tables of studies."""
+    """Tables of studies use its first interval as the start."""
     contents = logs()
     for number in (0, 1):
         events = [event for event in log_events("deepcam") if event["key"] != "run_stop"]
@@ -234,7 +234,7 @@ def zeros_of(name, size_bytes, kind=tarfile.REGTYPE):
 
 
 def packed(path, *members):
-    """Write members without content of their own as zeros, and one log behind them."""
+    """Write members without given content as zeros, followed by one log."""
     content = logs()[0].encode()
     log = tarfile.TarInfo(LOG.format(9))
     log.size = len(content)
@@ -292,7 +292,7 @@ def test_swollen_heads_are_refused(tmp_path, kind):
 
 
 def test_an_xz_stream_gets_no_memory_beyond_its_limit(tmp_path):
-    """Its head alone asks for a gigabyte."""
+    """The head alone declares a gigabyte."""
     plain = packed(tmp_path / "plain.tar.xz")
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30, "preset": 0}]
     path = tmp_path / "v2.0.tar.xz"
@@ -376,7 +376,7 @@ def test_a_log_has_a_limit_of_its_own(tmp_path, monkeypatch):
 
 
 def test_findings_of_a_log_are_listed_up_to_a_number(tmp_path):
-    """Otherwise a log of 32 MiB would make a table of gigabytes."""
+    """Without the limit, a log of 32 MiB would make a table of gigabytes."""
     contents = logs()
     contents[0] += ":::MLLOG {}\n" * 5000
     verdicts = imported(write(tmp_path / "v2.0", contents), tmp_path / "out")["mlperf_verdicts"]
@@ -388,7 +388,7 @@ def test_findings_of_a_log_are_listed_up_to_a_number(tmp_path):
 
 @pytest.mark.parametrize("name", [LOG.format(1), "a/readme"], ids=["wanted", "passed-over"])
 def test_a_member_of_a_size_beyond_all_is_refused_at_its_head(tmp_path, name):
-    """Its end would be looked for in 2^40 steps behind the end of the archive."""
+    """Without the check, 2^40 steps beyond the end of the archive would be searched for its end."""
     member = tarfile.TarInfo(name)
     member.size = 1 << 60
     archive = tmp_path / "v2.0.tar"

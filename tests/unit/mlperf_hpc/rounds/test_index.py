@@ -1,4 +1,4 @@
-"""A source is opened once, and each log is parsed once, whoever asks for what."""
+"""Each source is opened once and each log is parsed once, for any sequence of requests."""
 
 import datetime
 import shutil
@@ -23,7 +23,7 @@ def in_year(year):
 
 @pytest.fixture
 def tree(tmp_path):
-    """A tree whose name tells nothing, and whose newest log alone tells the rule set."""
+    """A tree without a round in its name; only its newest log gives the rule set."""
     tree = tmp_path / "some"
     place = write_tree(tree, logs=[log_text(seed=year, start_ms=in_year(year)) for year in (2021, 2022, 2023)])
     shutil.copy(place / "result_1.txt", place / "result_a.txt")
@@ -97,7 +97,7 @@ def test_folders_and_names_of_an_index(tree):
     assert index.names_in("ORG/nothing") == index.folders_in("ORG/nothing") == []
     assert [path.rpartition("/")[2] for path in index.unnumbered] == ["result_a.txt"]
     assert "benchmarks/systems/no one.json" in {entry.path for entry in index.entries}
-    # What holds no results is looked at by name alone.
+    # Files without results are examined by name only.
     assert not [path for path in index.contents if path.startswith("benchmarks")]
     assert [one.kind for one in index.repairs] == ["result_without_number"]
 

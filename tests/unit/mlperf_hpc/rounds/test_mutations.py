@@ -1,4 +1,4 @@
-"""Whatever happens to the lines of a log, its run is read, and what was lost is listed."""
+"""The run of a log is read whatever happens to the log's lines, and losses are listed."""
 
 import math
 

@@ -17,7 +17,7 @@ UNITS = {"nodes": "nodes", "processors": "processors", "accelerators": "accelera
 
 
 def shared(name):
-    """Return a published file; skips the test visibly where it is absent."""
+    """Return a published file. Skips the test where it is absent."""
     path = DATA / name
     if not path.exists():
         pytest.skip(f"published data {name} are not here: set HPCAI_SHARED_DATA to their folder")
@@ -35,7 +35,7 @@ def submissions(found):
 
 
 def kinds_of(submission):
-    """Return in how many logs of a submission each kind of repair stands."""
+    """Return the number of a submission's logs with each kind of repair."""
     kinds = [{repair.kind for repair in run.repairs} for run in submission.runs]
     return {kind: sum(kind in one for one in kinds) for kind in set().union(*kinds)}
 

@@ -1,4 +1,4 @@
-"""A log as a run: what it says, and what is made of what is irregular."""
+"""A log as a run: its values, and the handling of irregularities."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Logs that several processes read: nothing tells how many they were, nor what became of them."""
+"""Logs read by several processes: the result depends neither on their number nor on their failures."""
 
 import os
 import signal

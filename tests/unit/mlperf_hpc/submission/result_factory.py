@@ -20,7 +20,7 @@ from hpcai.rules.verdict import Verdict
 
 FILES = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "oc20": "opencatalyst"}
 EPOCHS = {"cosmoflow": 24, "deepcam": 14, "oc20": 26}
-"""As many as the reference needs at the batches of the log factory, or more."""
+"""At least as many as the reference needs at the batches of the log factory."""
 RUNS = {"cosmoflow": 10, "deepcam": 5, "oc20": 5}
 ORG = "Example_Institute"
 VALID = (Verdict(suite="mlperf_hpc", level="closed", valid=True),)
@@ -32,7 +32,7 @@ PRUNED = 4
 def make_own_record(
     benchmark: str, number: int, *, name: str | None = None, record: Mapping[str, Any] | None = None, **plan: Any
 ) -> RunRecord:
-    """Return the record of a converged run of an official benchmark file; its target is one that it reaches."""
+    """Return the record of a converged run of an official benchmark file, with a target that it reaches."""
     changes = {"target": Target(value=0.3), "name": name or FILES[benchmark]}
     settings = make_official_plan(FILES[benchmark]).benchmark.model_copy(update=changes)
     submission = Submission(org=ORG, platform="testbox", division="closed", status="onprem")
@@ -42,7 +42,7 @@ def make_own_record(
 
 
 def timed_like(record: RunRecord, log: str) -> RunRecord:
-    """Return a record whose times are those of a log, as those of a run are; one that broke down stays as it is."""
+    """Return a record with the times of a log, as for a real run. The record of a broken run stays unchanged."""
     logged, training = read_run(parse_mllog(log.encode(), "log"), "log", 1), record.training
     if training is None or logged.run is None:
         return record
@@ -59,7 +59,7 @@ def timed_like(record: RunRecord, log: str) -> RunRecord:
 
 
 def _epochs_like(training: TrainingReport, times_s: Sequence[float], evaluation_s: float) -> tuple[EpochRecord, ...]:
-    """Return as many epochs as there are times, of which the last one ends as that of the training."""
+    """Return one epoch per time; the last one is the last of the training."""
     own = training.epochs
     chosen = [own[min(place, len(own) - 1)] for place in range(len(times_s) - 1)] + [own[-1]]
     return tuple(

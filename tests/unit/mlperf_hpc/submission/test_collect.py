@@ -1,4 +1,4 @@
-"""Which runs of a results folder are handed in, and how they are grouped."""
+"""Which runs of a results folder are submitted, and how they are grouped."""
 
 import pytest
 from unit.mlperf_hpc.log_factory import log_text
@@ -78,7 +78,7 @@ def test_a_window_with_two_runs_that_missed_the_target_is_infinitely_slow(reques
 
 
 def test_a_run_whose_clock_was_stepped_counts_as_failed_and_is_named(request_of, tmp_path):
-    """Of two windows of five the one with both such runs is no valid result; by its log it would be the fastest."""
+    """Of two windows of five, the one with both stepped runs is invalid, though its log makes it the fastest."""
     for number in range(1, 7):
         record = make_own_record("oc20", number)
         log = log_text("oc20", seed=number)

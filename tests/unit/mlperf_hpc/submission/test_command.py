@@ -1,4 +1,4 @@
-"""The command line of a submission: its exit status and what it says."""
+"""The command line of a submission: its exit status and output."""
 
 import pytest
 from unit.mlperf_hpc.submission.result_factory import ORG, make_checkout, origin_of, write_runs

@@ -1,4 +1,4 @@
-"""What stands beside the code: nothing of the machine, and enough to repeat the runs."""
+"""Files added to the code contain nothing about the machine, and enough to repeat the runs."""
 
 import pytest
 import yaml

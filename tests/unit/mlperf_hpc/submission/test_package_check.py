@@ -1,4 +1,4 @@
-"""What is read out of the package checker's text."""
+"""Facts parsed from the package checker's text."""
 
 from hpcai.mlperf_hpc.submission.package_check import BROKE_DOWN, read_verdict
 

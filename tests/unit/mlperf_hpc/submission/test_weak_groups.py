@@ -1,4 +1,4 @@
-"""Weak-scaling groups: instances that count, pruned ones apart, beside the time to train of the same benchmark."""
+"""Weak-scaling groups: counted and pruned instances, and the time to train of the same benchmark."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The window of consecutive runs that is handed in."""
+"""The window of consecutive runs that is submitted."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A whole submission: what is written where, what the official package checker says, and what is refused."""
+"""A whole submission: its files, the result of the official package checker, and refusals."""
 
 import json
 import stat
@@ -24,7 +24,7 @@ SYSTEM = "testbox_n1x1_fp32"
 
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory):
-    """A complete study of all three benchmarks, handed in."""
+    """A complete, submitted study of all three benchmarks."""
     folder = tmp_path_factory.mktemp("complete")
     commit = make_checkout(folder)
     for benchmark in RUNS:
@@ -37,7 +37,7 @@ def complete(tmp_path_factory):
 
 @pytest.fixture
 def no_checker(monkeypatch):
-    """The package checker takes seconds; where it is not the point it finds no errors."""
+    """Replace the package checker, which takes seconds, by one that finds no errors."""
     monkeypatch.setattr(checks, "check_package", lambda *_: CheckerText(True, NO_ERRORS, ()))
 
 

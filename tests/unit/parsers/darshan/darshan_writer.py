@@ -1,4 +1,4 @@
-"""Writes small Darshan logs in the layout of darshan-log-format.h, so that no published sample is needed."""
+"""Write small Darshan logs in the layout of darshan-log-format.h, so that no published sample is needed."""
 
 import bz2
 import struct
@@ -32,14 +32,14 @@ class Record:
 
 
 def read(file: str, bytes_: int, seconds: float = 0.5, rank: int = 0, **values: float) -> Record:
-    """Return the record of a file that was read in calls of 1 KiB, from 1 s after the start to 3 s after it."""
+    """Return the record of a file read in calls of 1 KiB, from 1 s to 3 s after the start."""
     calls = {"opens": 1, "reads": bytes_ // 1024 + 1, "read_bytes": bytes_}
     return Record(file, rank, {**calls, "read_s": seconds, "metadata_s": 0.125, "first": 1.0, "last": 3.0, **values})
 
 
 @dataclass
 class Log:
-    """A log to be written."""
+    """A log to write."""
 
     posix: Sequence[Record] = ()
     stdio: Sequence[Record] = ()

@@ -1,4 +1,4 @@
-"""Damaged Darshan logs never give another number, and a log that ends the reading process costs itself only."""
+"""Damaged Darshan logs never give another number; a log that crashes the reading process costs only itself."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ SAMPLES = (
     "noposix",
 )
 WITHOUT_REDUNDANCY = {"is_partial", "version"}
-"""The flag that a module is incomplete, and the version of a module that is not read, stand in the header only."""
+"""Header-only fields: the flag of an incomplete module, and the version of a module that is not read."""
 
 
 def own_log() -> bytes:
@@ -45,9 +45,9 @@ def check_variants(folder: Path, sets: list[list[bytes]], table: str) -> list[in
 
 
 def check_answer(answer: dict, whole: dict) -> bool:
-    """Compare what is left of a damaged log with the whole one; return whether all of it is left."""
+    """Compare the rest of a damaged log with the whole one; return whether it is complete."""
     if "error" in answer:
-        assert "process that read this log" not in answer["error"]  # the library never met the damage
+        assert "process that read this log" not in answer["error"]  # the damage never reached the library
         return False
     assert {**answer["job"], "log_ver": ""} == {**whole["job"], "log_ver": ""}
     assert answer["command"] == whole["command"]

@@ -1,4 +1,4 @@
-"""Darshan logs: hand-made ones in every layout, and the published samples with their expected values."""
+"""Darshan logs: synthetic ones in every layout, and the published samples with their expected values."""
 
 import bz2
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ NAME = "user_python_id{job}-{process}_11-21-36303-1234567890_1.darshan"
 
 @pytest.fixture(autouse=True)
 def without_a_child(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Read in this process: starting one takes half a second, and these logs are as they were written."""
+    """Read in this process: starting a child takes half a second, and these logs are undamaged."""
     if "guarded" not in request.fixturenames:
         monkeypatch.setattr(darshan_log, "read_guarded", read_here)
 
 
 @pytest.fixture
 def guarded() -> None:
-    """Read in a child, as always outside these tests."""
+    """Read in a child process, as in production."""
 
 
 def read_here(paths: Sequence[Path], table: str) -> list[dict]:
@@ -43,7 +43,7 @@ def write(folder: Path, log: Log, process: int = 100) -> Path:
 
 
 def job(folder: Path) -> list[Path]:
-    """Return the logs of a rank, its two forked workers, and a stray process."""
+    """Return the logs of a rank, its two forked workers, and an unrelated process."""
     fork = "lib_ver=3.5.0\nfork_parent=100\n"
     script = read("/app/train.py", 500)
     posix = [
@@ -139,7 +139,7 @@ def test_the_limit_of_records(tmp_path):
     records = [read(f"/venv/{number}.pyc", 10) for number in range(1024)]
     reading = read_darshan_logs([write(tmp_path, Log(records, partial=("POSIX",)))], DATA)
     row = reading.table.iloc[0]
-    assert np.isnan(row["read_bytes"])  # the data may be behind the limit
+    assert np.isnan(row["read_bytes"])  # the data may be beyond the limit
     assert row["all_read_bytes"] == 10240
     assert told(reading.reasons[0], RECORDS_LOST)["records"] == "1024"
     unflagged = read_darshan_logs([write(tmp_path, Log(records))], None)

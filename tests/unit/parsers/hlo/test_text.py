@@ -1,4 +1,4 @@
-"""HLO text of XLA, on modules of our own in its documented layout."""
+"""XLA's HLO text, on our own modules in its documented layout."""
 
 from itertools import product
 from pathlib import Path
@@ -43,7 +43,7 @@ ENTRY = "ENTRY %main.2 (image: f32[2,8,8,3], kernel: f32[3,3,3,5]) -> (f32[2,4,4
 STEP = HEAD + ENTRY + PARAMETERS + FORWARD + OF_KERNEL + OF_INPUT + ROOT + "}\n\n"
 MULTIPLY_ADDS = 2 * 4**2 * 3**2 * 3 * 5
 MEETING_DATA = 2 * (4 * 3 - 1) ** 2 * 3 * 5
-"""Along an axis the last of four output positions has its last tap on padding."""
+"""Along an axis, the last of four output positions has its last tap on padding."""
 
 LOOP = """\
 HloModule loops.1
@@ -86,7 +86,7 @@ def read(tmp_path: Path, text: str | bytes) -> Reading:
 
 
 def one_instruction(tmp_path: Path, operands: tuple[str, str], line: str) -> Reading:
-    """Read a module of two parameters and one instruction on them."""
+    """Read a module with two parameters and one instruction on them."""
     given = [f"  %{name} = {kind} parameter({n})\n" for n, (name, kind) in enumerate(zip("ab", operands, strict=True))]
     return read(
         tmp_path, f"HloModule m\n\nENTRY %e (a: f32[], b: f32[]) -> f32[] {{\n{''.join(given)}  ROOT {line}\n}}\n"
@@ -125,7 +125,7 @@ def test_the_gradient_of_an_unpadded_convolution_does_not_count_the_zeros_around
 
 
 def test_exchanged_image_and_kernel_are_exchanged_back(tmp_path: Path) -> None:
-    """XLA takes the larger of two for the image: here a 3 x 3 x 3 kernel on an edge of 2, padded by 1."""
+    """XLA takes the larger of the two as the image: here a 3 x 3 x 3 kernel on an edge of 2, padded by 1."""
     line = (
         "%c = f32[4,2,2,2,8]{4,3,2,1,0} convolution(%a, %b), window={size=2x2x2 rhs_reversal=1x1x1}, "
         "dim_labels=012fb_o012i->f012b"
@@ -207,7 +207,7 @@ def test_what_a_library_call_hides_is_named(tmp_path: Path) -> None:
         ("= f32[2,4,4,5]{3,2,1,0} convolution", "= f32[2,4,6,5]{3,2,1,0} convolution", "fit"),
         ("f32[2,8,8,3]{3,2,1,0} %image, f32[3", "f32[2,8,9,3]{3,2,1,0} %image, f32[3", "where it is made"),
         ("%kernel), window={size=3x3 s", "%kernel), window={size=0x3 s", "the window does not fit the shapes"),
-        ("%image, f32[3", "%picture, f32[3", "picture, which is not there"),
+        ("%image, f32[3", "%picture, f32[3", "picture, which is missing"),
         (
             " convolution(f32[2,8,8,3]{3,2,1,0} %image, f32[3",
             " convalution(f32[2,8,8,3]{3,2,1,0} %image, f32[3",
@@ -257,7 +257,7 @@ def test_a_cut_text_yields_no_total_and_no_other_number(tmp_path: Path, text: st
 
 
 FREE_FIELDS = ("element_type", "op_type", "op_name", "name", "computation", "data_multiply_adds")
-"""Stand in the text once. Of the padding only the sum is tied to the shapes, and not even that with strides."""
+"""Fields that occur only once in the text. Only the sum of the padding depends on the shapes, and not with strides."""
 
 
 def test_a_flipped_bit_yields_no_other_number(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_flipped_bit_yields_no_other_number(tmp_path: Path) -> None:
 
 
 def check_values(reading: Reading, whole: pd.DataFrame, free: tuple[str, ...] = ()) -> None:
-    """Assert that every number is the original's or missing, and that nothing is missing without a reason."""
+    """Assert that every number is the original or missing, and that missing numbers have a reason."""
     table = reading.table.set_index("name")
     for name, row in table.iterrows():
         if name not in whole.index:

@@ -15,9 +15,9 @@ from hpcai.parsers.hlo.traffic import UNKNOWN_TIMES, UNKNOWN_TRIPS, Traffic, rea
 
 STEP = Path(__file__).parents[3] / "data/hlo/2.18/conv_dense_step.txt"
 XLA_BYTES = 177_012
-"""By XLA's own analysis, see the README beside the file."""
+"""From XLA's own analysis, see the README next to the file."""
 POINTERS_BYTES = 5 * 8
-"""That of the tuple that the step returns."""
+"""Pointer table of the tuple that the step returns."""
 FLOAT = 4
 HEAD = "HloModule step, is_scheduled=true\n\n"
 
@@ -62,7 +62,7 @@ def test_a_product_reads_both_factors_and_writes_the_product(
     text = HEAD + entry(*factors, f"%c = f32[{rows},{columns}] dot(%a, %b), {line}")
     found = read(tmp_path_factory.mktemp("hlo"), text)
     assert found.accessed_bytes == FLOAT * (rows * inner + inner * columns + rows * columns)
-    # Nothing is left over between one product's operands and its result.
+    # One product's operands and result account for everything.
     assert found.compulsory_bytes == found.accessed_bytes
 
 
@@ -94,7 +94,7 @@ def test_what_moves_a_part_counts_with_that_part(tmp_path: Path, line: str, floa
     addition = "%sum (l: f32[], r: f32[]) -> f32[] {\n  %l = f32[] parameter(0)\n  %r = f32[] parameter(1)\n"
     addition += "  ROOT %s = f32[] add(%l, %r)\n}\n\n"
     before = addition if "to_apply" in line else ""
-    # An optimised module holds nothing that no result depends on, but for parameters.
+    # An optimised module holds no unused instruction, apart from parameters.
     assert accessed(tmp_path, *given_to_it, line, before=before) == FLOAT * floats
 
 
@@ -202,7 +202,7 @@ def test_a_cut_or_foreign_text_yields_no_number(tmp_path: Path) -> None:
     with pytest.raises(ParseError, match="expected HLO text of XLA"):
         read(tmp_path, "no module")
     for _, data in flips(STEP.read_bytes(), 60):
-        with contextlib.suppress(ParseError):  # and nothing else
+        with contextlib.suppress(ParseError):  # and no other error
             read(tmp_path, data.decode(errors="replace"))
     for _, data in cuts(STEP.read_bytes().rstrip(), 40):
         try:

@@ -120,7 +120,7 @@ def metadata(tensor, name):
 
 
 def step(time, tensors, *, first=False):
-    """Events of one step in which all tensors are reduced as one batch of 32 bytes each, 100 us apart in phases."""
+    """Events of one step that reduces all tensors as one batch of 32 bytes each, with phases 100 us apart."""
     parts = []
     for tensor in tensors:
         named = metadata(tensor, f"gradient_{tensor}") if first else ""
@@ -140,7 +140,7 @@ def step(time, tensors, *, first=False):
 
 
 def timeline(steps=6, tensors=(1, 2, 3), *, start_us=EPOCH_US, offset=0):
-    """A whole timeline of the new layout, or of the old one without a start."""
+    """A complete timeline of the new layout, or of the old one without a start."""
     events = [part for number in range(steps) for part in step(offset + 1000 * (number + 1), tensors, first=not number)]
     if start_us is None:
         return "[\n" + "".join(part + ",\n" for part in events)
@@ -240,7 +240,7 @@ def test_blocks_of_any_size_give_the_same_spans(tmp_path, monkeypatch):
 
 
 def tables(path):
-    """Everything that is read from a file, to be compared."""
+    """Everything read from a file, for comparison."""
     try:
         read = read_timeline_tables(path)
     except ParseError as error:
@@ -251,7 +251,7 @@ def tables(path):
 
 
 def damaged(data):
-    """Yield a file whole, cut, with flipped bits, and with parts that are lost, doubled or foreign."""
+    """Yield a file whole, truncated, with flipped bits, and with lost, doubled or foreign parts."""
     yield data
     yield from (part for _, part in cuts(data, 4))
     yield from (part for _, part in flips(data, 6))
@@ -422,7 +422,7 @@ def test_a_cut_behind_an_event_of_the_new_layout_is_seen(tmp_path):
 
 
 TIME_OR_NUMBER = set("0123456789")
-"""Digits have no redundancy as long as the order of events and the shape of operations stay the same."""
+"""Digits have no redundancy as long as the event order and the shape of operations stay the same."""
 
 
 def test_flips_never_change_a_number_unseen(tmp_path):

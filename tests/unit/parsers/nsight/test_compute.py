@@ -34,7 +34,7 @@ HEADER = quoted(
 
 
 def details(launches=3, separators=",."):
-    """An own details page: prologue, output of the program, launches of four metrics, a rule row, an epilogue."""
+    """Our own details page: prologue, program output, launches with four metrics, a rule row, an epilogue."""
     group, decimal = separators
     lines = ["==PROF== Connected to process 7 (train)", 'loss "0.1","0.2"', HEADER]
     for launch in range(launches):
@@ -250,7 +250,7 @@ def test_a_cut_yields_whole_rows_or_an_error(tmp_path, text):
 
 @pytest.mark.parametrize("text", [details(), raw_page(), summary_page()], ids=["details", "raw", "summary"])
 def test_a_flipped_bit_changes_only_what_nothing_else_repeats(tmp_path, text):
-    """Digits within their bounds, names of metrics, and names and numbers of launches of one row cannot be checked."""
+    """Unverifiable: digits within their bounds, metric names, and names and numbers of single-row launches."""
     whole = rows_of(read_ncu(write(tmp_path, text)).table)
     for _, data in flips(text.encode(), 18):
         check_damaged(tmp_path, data, whole, allow_changes=True)
@@ -265,7 +265,7 @@ def check_damaged(tmp_path, data, whole, allow_changes):
     changed = {key for key, numbers in rows.items() if whole.get(key) != numbers}
     if not allow_changes:
         assert not changed
-    # A cut between two rows of the only launch, or two launches, leaves no trace: then the file ends with a line.
+    # A cut between two rows of the only launch, or between launches, leaves no trace: the file ends with a whole line.
     is_between_rows = not allow_changes and data.endswith((b"\n", b'"', b'",'))
     if set(whole) - set(rows) and not changed and not is_between_rows:
         assert reading.reasons

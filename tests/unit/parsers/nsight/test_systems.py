@@ -211,7 +211,7 @@ def test_a_cut_yields_whole_rows_or_an_error(tmp_path, name):
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_flipped_bit_changes_no_total(tmp_path, name):
-    """Names, medians, extremes and deviations within their bounds, and sizes of copies may change unseen."""
+    """Names, medians, sizes of copies, and extremes and deviations within their bounds may change undetected."""
     read, text, file_name = READERS[name]
     expected = read(write(tmp_path, text, file_name)).table
     for _, data in flips(text.encode()):
@@ -273,7 +273,7 @@ def test_damaged_samples_keep_their_totals(tmp_path):
             reading = read_nsys_kernels(write(tmp_path, damaged))
         except ParseError:
             continue
-        # The mean is printed in tenths: a change of the total below calls / 20 ns cannot be seen.
+        # The mean is printed in tenths: a change of the total below calls / 20 ns is undetectable.
         assert all(min(abs(total - known) for known in totals) < 90e-9 for total in reading.table["total_s"])
         if len(reading.table) < len(table):
             assert reading.reasons

@@ -1,4 +1,4 @@
-"""nvprof files that are cut or changed: rows are the original's, or missing with a reason; never another number."""
+"""Truncated or changed nvprof files: rows equal the original's, or are missing with a reason."""
 
 import math
 
@@ -22,8 +22,8 @@ SAMPLES = {
     "metrics_deepspeech_p100.txt": read_nvprof_counters,
     "metrics_transpose_v100s_noprologue.csv": read_nvprof_counters,
 }
-# Fields that nothing else in the file depends on, or only within a range: names; the time of a launch within the gaps
-# beside it; least and greatest within what the mean allows; the mean within least and greatest, and its product.
+# Fields on which nothing else in the file depends, or only within a range: names; a launch's time within the gaps next
+# to it; least and greatest as far as the mean allows; the mean within least and greatest, and its product.
 UNCHECKED = {
     read_nvprof_summary: {"name", "min_s", "max_s"},
     read_nvprof_trace: {"name", "device", "stream", "start_s", "duration_s"},
@@ -238,5 +238,5 @@ def test_counters_are_not_given_to_the_kernel_before(tmp_path, new):
 
 
 def test_line_end_before_a_kernel(tmp_path):
-    with pytest.raises(ParseError, match="left out lines 5, 6"):
+    with pytest.raises(ParseError, match="skipped lines 5, 6"):
         read_nvprof_counters(damage(tmp_path, TEXT_COUNTERS, "1.50\n", "1.50J"))

@@ -1,4 +1,4 @@
-"""nvprof: the published samples with their checked values, and small texts in every layout of the tool."""
+"""nvprof: the published samples with their verified values, and small texts in every layout of the tool."""
 
 import math
 
@@ -48,7 +48,7 @@ class TestSamples:
             "^_ZN2at6native18elementwise_kernel.*copy_device_to_device": 0,
         }.items():
             assert by_name(flops, pattern)["total"].tolist() == [expected]
-        # Only throughputs in MB and GB: nothing in the file says whether these are powers of ten.
+        # Only throughputs in MB and GB: nothing in the file shows whether these are powers of ten.
         assert len(reading.reasons) == 1
         assert "10 throughputs are missing" in reading.reasons[0]
         rates = table[table["unit"] == "byte/s"]

@@ -1,10 +1,10 @@
-"""Totals of counters over the kernels of a table of nvprof, for comparison with published ones."""
+"""Counter totals over the kernels of an nvprof table, for comparison with published ones."""
 
 import math
 
 
 def add_up_counter(counters, metric, source="metric"):
-    """Return the total of a counter, ``metric`` or ``event``, over all kernels; NaN unless each of them has it."""
+    """Return the total of a counter, ``metric`` or ``event``, over all kernels; NaN unless every kernel has it."""
     rows = counters[counters["source"] == source]
     kernels = rows[["name", "device"]].drop_duplicates()
     wanted = rows[rows["metric"] == metric]

@@ -1,4 +1,4 @@
-"""Figures of HPL: from the model's own sweeps and from small tables; empty tables say why."""
+"""HPL figures from the model's own sweeps and from small tables; empty tables give reasons."""
 
 import re
 
@@ -55,7 +55,7 @@ def words_of(figure: Figure) -> str:
 
 
 def plain_words(figure: Figure) -> str:
-    """Return the words of a figure as they are read on, over its lines."""
+    """Return the text of a figure as read continuously over its lines."""
     return " ".join(re.sub(r"<[^>]+>", " ", words_of(figure)).split())
 
 

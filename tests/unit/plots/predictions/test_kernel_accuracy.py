@@ -1,4 +1,4 @@
-"""Errors of regressors: each kernel has a panel, all cases are in it or named outside, and goals show as colours."""
+"""Regressor errors: one panel per kernel, every case inside or counted as outside, goals shown by colour."""
 
 import functools
 

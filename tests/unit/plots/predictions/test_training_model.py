@@ -1,4 +1,4 @@
-"""Figures of the training model: lines are counted, texts must not overlap, what is not there is said in words."""
+"""Training model figures: lines are counted, texts must not overlap, missing data is stated as text."""
 
 import numpy as np
 import pandas as pd

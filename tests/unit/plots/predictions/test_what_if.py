@@ -1,4 +1,4 @@
-"""What-if: measured and predicted points are counted apart and look different; what is not known has no bar."""
+"""What-if: measured and predicted points are counted separately and look different; unknown intervals have no bar."""
 
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def test_measured_and_predicted_are_apart(scales: pd.DataFrame) -> None:
     assert points(figure, "measured") == questions * measured
     assert not look(figure, "predicted") & look(figure, "measured")
     assert {face for _, face in look(figure, "predicted")} == {"white"}
-    # Marks alone: nothing joins them.
+    # Marks only, without connecting lines.
     assert all(line.get_linestyle() == "None" for axes in figure.axes for line in axes.lines)
 
 

@@ -1,4 +1,4 @@
-"""The charts of the rooflines: what is drawn, what is said, and that charts of equal tables are equal."""
+"""Roofline charts: marks, texts, and equal charts for equal tables."""
 
 import itertools
 import json
@@ -41,12 +41,12 @@ def spec(tables: Tables) -> dict[str, Any]:
 
 
 def rows_of(spec: dict[str, Any], column: str) -> list[dict[str, Any]]:
-    """Return all rows of all data of a chart that have a column."""
+    """Return all rows of a chart's data that have a column."""
     return [row for rows in spec["datasets"].values() for row in rows if column in row]
 
 
 def legends_of(spec: dict[str, Any]) -> dict[str, str]:
-    """Return the title of each legend that the reader can choose in."""
+    """Return the title of each interactive legend."""
     vega = vl_convert.vegalite_to_vega(spec)
     named = {legend["title"]: legend.get("encode", {}).get("entries", {}) for legend in vega["legends"]}
     return {title: entries["name"] for title, entries in named.items() if "name" in entries}

@@ -1,4 +1,4 @@
-"""The figure of joined curves: marks are counted, texts must not overlap, what is missing is said in words."""
+"""The figure of fitted curves: marks are counted, texts must not overlap, missing data is stated as text."""
 
 import pandas as pd
 import pytest

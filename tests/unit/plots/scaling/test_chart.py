@@ -1,4 +1,4 @@
-"""The scaling chart: all points and laws are in it, nothing missing is a number, and it says why a panel is empty."""
+"""The scaling chart: has all points and laws, shows no number for missing data, and explains empty panels."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Predictions in the scaling chart: a layer of their own, and only as far as they do not dwarf what was measured."""
+"""Predictions in the scaling chart: in their own layer, unless they would dwarf the measurements."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Figures of comparisons and histories: what is drawn, what is said in words, and that nothing is hidden."""
+"""Figures of comparisons and histories: marks, texts, and nothing hidden."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hpcai.compare.history import HISTORY_COLUMNS
-from hpcai.compare.scores import COMPARISON_COLUMNS
+from hpcai.compare.scores import COMPARISON_COLUMNS, NOT_OF_ONE_KIND
 from hpcai.plots import theme
 from hpcai.plots.scores.comparison import NO_RATIOS, NOT_COMPARED, VFLOPS_UNDEFINED, plot_comparison
 from hpcai.plots.scores.history import NO_SCORES, plot_history
@@ -66,7 +66,7 @@ def test_every_ratio_is_drawn_in_the_colour_of_its_finding() -> None:
     assert sorted(float(dot.get_xdata()[0]) for dot in dots) == [0.8, 1.01, 1.2]
     assert len({dot.get_color() for dot in dots}) == 3
     assert sum(dot.get_markerfacecolor() == "white" for dot in dots) == 1
-    assert "  " not in "".join(re.findall(r">([^<>]*\S[^<>]*)</", words(figure)))  # browsers make one space of two
+    assert "  " not in "".join(re.findall(r">([^<>]*\S[^<>]*)</", words(figure)))  # browsers merge two spaces
     assert sides(figure.axes[0]) == ["← better", "worse →"]
     assert sides(figure.axes[1]) == ["← worse", "better →"]
     for dot in dots:
@@ -75,7 +75,7 @@ def test_every_ratio_is_drawn_in_the_colour_of_its_finding() -> None:
 
 
 def sides(axes: Axes) -> list[str]:
-    """Return the words below an axis, if they stand on both sides of its 1."""
+    """Return the labels below an axis, if there is one on each side of its 1."""
     FigureCanvasAgg(axes.figure).draw()
     texts = [text for text in axes.texts if text.get_text()[0] == "←" or text.get_text()[-1] == "→"]
     middle = axes.transData.transform((1.0, 0.0))[0]
@@ -111,9 +111,10 @@ def test_why_scores_are_not_compared_is_said() -> None:
     text = words(figure)
     assert text.count("not compared: quality_target 0.3 against") == 2
     assert "nothing was measured" not in text.lower()
-    kind = {**other, "status": "compared", "measure": VALID, "note": "not of one kind: exponent 5 against 10"}
+    note = NOT_OF_ONE_KIND(differences="exponent 5 against 10")
+    kind = {**other, "status": "compared", "measure": VALID, "note": note}
     text = words(plot_comparison(comparison_of({"ratio": 1.1, "benchmark": "resnet50_tiny"}, kind)))
-    assert NOT_COMPARED(why="exponent 5 against 10") in text
+    assert note in text
     text = words(plot_comparison(comparison_of(target)))
     assert f"resnet50_tiny: {NOT_COMPARED(why='quality_target 0.3 against 0.35')}" in text
     assert "nothing was measured" not in text.lower()

@@ -1,4 +1,4 @@
-"""The figure of FLOPS and VFLOPS: marks are counted, texts must not overlap, what is missing is said in words."""
+"""The FLOPS and VFLOPS figure: marks are counted, texts must not overlap, missing data is stated as text."""
 
 from pathlib import Path
 

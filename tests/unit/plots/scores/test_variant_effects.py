@@ -1,4 +1,4 @@
-"""The figure of variants: every effect is a mark, texts do not overlap, and it says in words when there is none."""
+"""The variants figure: every effect is a mark, texts do not overlap, and missing effects are explained."""
 
 import itertools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Inverse questions: a found value gives the target again, and what has no answer says why."""
+"""Inverse questions: a found value reproduces the target, and questions without an answer give a reason."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""From machine files to scenarios and answers; what a file does not declare is named."""
+"""From machine files to scenarios and answers; messages name values that a file does not declare."""
 
 from pathlib import Path
 

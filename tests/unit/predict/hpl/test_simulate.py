@@ -1,4 +1,4 @@
-"""The step model: golden values, arrays against a loop, and what always holds (Hu and Lu 2021)."""
+"""The step model: golden values, arrays against a loop, and general properties (Hu and Lu 2021)."""
 
 from dataclasses import replace
 
@@ -234,7 +234,7 @@ def test_never_faster_than_the_effective_peaks(variant, blas, gpu_ratio, nodes):
         chunks=64,
     )
     effective = nodes * blas * gpu_ratio * (2e12 + 4 * 6.6e12)
-    # The update alone is 1.5 NB/N less work than what is reported.
+    # The update alone is 1.5 NB/N less work than the reported work.
     allowance = 1.0 if variant == "device" else 1 + 2 * 128 / 40960
     assert simulate(scenario).rate_flop_per_s <= effective * allowance
 

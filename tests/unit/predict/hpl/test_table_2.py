@@ -1,4 +1,4 @@
-"""Table 2 of the source: what it says, what it contradicts, and what six sets of assumptions make of it."""
+"""Table 2 of the source: its values, its contradictions, and its errors under six sets of assumptions."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Tables of kernel times that follow a known function, for tests of what is fitted to them."""
+"""Tables of kernel times that follow a known function, for tests of fits."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Regressors with made weights, for tests of what is computed from them."""
+"""Regressors with made-up weights, for tests of quantities computed from them."""
 
 from itertools import pairwise
 

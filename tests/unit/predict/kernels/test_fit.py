@@ -1,4 +1,4 @@
-"""Regressors recover a time that they were not told, from the cases they may see."""
+"""Regressors recover an unknown time function from their training cases."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Each layer becomes the kernels that really do its work."""
+"""Each layer becomes the kernels that do its work."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A stored regressor gives times from sizes with numpy alone, and says where it was never trained."""
+"""A stored regressor gives times from sizes with NumPy alone, and reports sizes outside its training range."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""No case is trained and tested, and what has no time is counted, not used."""
+"""No case is used for both training and testing; cases without a time are counted but not used."""
 
 import numpy as np
 import pandas as pd

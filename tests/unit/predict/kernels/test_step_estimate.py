@@ -1,4 +1,4 @@
-"""A step is the sum of its kernels; what has no regressor is left out, and said."""
+"""A step is the sum of its kernels; kernels without a regressor are left out and reported."""
 
 import pytest
 from unit.predict.kernels.made_regressors import make_constant_regressor
@@ -23,7 +23,7 @@ def network(*layers, not_modelled=()):
 
 @pytest.fixture
 def regressors():
-    """The time of each kernel is a power of two of its own, so that sums tell their terms."""
+    """The time of each kernel is a different power of two, so that a sum identifies its terms."""
     return {kernel: make_constant_regressor(kernel, 2.0**place) for place, kernel in enumerate(KERNELS)}
 
 

@@ -1,4 +1,4 @@
-"""Sums of blocks: what they add up to, what they refuse, and what stands beside them."""
+"""Sums of blocks: their values, their refusals, and the columns next to them."""
 
 import math
 

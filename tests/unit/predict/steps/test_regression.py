@@ -1,4 +1,4 @@
-"""The regressor of blocks: it never sees the network that it estimates, and its errors are counted as they are."""
+"""The regressor of blocks is never trained on the network it estimates, and its errors are reported unchanged."""
 
 import math
 
@@ -58,7 +58,7 @@ def test_a_network_is_estimated_without_its_own_blocks():
     found = judge(make_blocks("a", 40), make_blocks("b", 60, factor=3.0), train=spy)
     assert spy.seen == [60, 40]
     errors = found["block_times"].groupby("network")["relative_error_ratio"].median()
-    # Each is estimated by the other's factor: what is left out is not in the estimate.
+    # Each is estimated by the other's factor: the held-out network is not in the estimate.
     assert errors["a"] == pytest.approx(2.0, rel=0.2)
     assert errors["b"] == pytest.approx(-2 / 3, rel=0.2)
 

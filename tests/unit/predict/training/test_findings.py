@@ -1,4 +1,4 @@
-"""What the source concludes from its sweeps: what comes out, what is reversed and what must not hold."""
+"""The source's conclusions from its sweeps: which are confirmed, which are reversed and which must not hold."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The layer list: what is refused, what is counted, and its file."""
+"""The layer list: refusals, counts, and its file."""
 
 import pytest
 from pydantic import ValidationError

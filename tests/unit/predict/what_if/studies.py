@@ -28,7 +28,7 @@ FLOP_PER_SAMPLE = 2 * (2 * 100_000 + 3 * 10_000)
 FACTOR = 1.1
 """Near 1, so that measured steps that are off by half are still within the limits of a calibration."""
 LATENCY_S, BANDWIDTH_BYTES_PER_S, WAITING_S = 2e-4, 1e9, 1e-3
-"""Of the line of a transfer over two ranks, and what a call waits for besides."""
+"""Parameters of a transfer over two ranks, and the additional wait of a call."""
 
 
 def machine(**changes: Any) -> Machine:
@@ -36,7 +36,7 @@ def machine(**changes: Any) -> Machine:
 
 
 def compute_s(batch: float) -> float:
-    """Return what the model says of a rank; memory takes less than a thousandth."""
+    """Return the model's time of a rank; memory takes less than a thousandth of it."""
     return FACTOR * batch * FLOP_PER_SAMPLE / PEAK
 
 

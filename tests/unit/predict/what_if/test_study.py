@@ -275,7 +275,7 @@ def with_regressors(kernel_s: float, kernels: tuple[str, ...] = KERNELS) -> Stud
 
 
 def scaled(factor: float) -> list[dict[str, Any]]:
-    """Return two scales whose computation takes so many times what the roofline says."""
+    """Return two scales whose computation takes a multiple of the roofline's time."""
     times = factor / studies.FACTOR
     return [studies.scale(n, 16, times * studies.compute_s(16 / n) + studies.exchange_s(n)) for n in (1, 2)]
 
@@ -327,7 +327,7 @@ def test_kernels_that_cover_too_little_estimate_no_step() -> None:
 
 
 def test_an_efficiency_above_one_is_no_prediction() -> None:
-    """The base took twice as long as its model says, the scale that one starts from did not."""
+    """The base took twice as long as its model predicts; the scale of the starting point did not."""
     base, two = studies.exact(1, 2)
     base["train_rate_samples_per_s"] /= 2.5
     rows = predict(studies.tables(base, two), ranks=[4], links=[FAST])["predictions"]

@@ -1,4 +1,4 @@
-"""Ranks that share samples, as threads of this process, and one rank with whole samples beside them."""
+"""Ranks that share samples, as threads of this process, and one rank with whole samples for comparison."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ SEEDS = Streams(weights=1, order=2, dropout=3)
 
 
 class Group:
-    """The collectives of ranks that are threads: what each gives is laid on a table for the others."""
+    """The collectives of ranks that are threads. Each puts its value into a table that the others read."""
 
     def __init__(self, parts: int) -> None:
         self.parts, self.names = parts, [[] for _ in range(parts)]
@@ -74,7 +74,7 @@ def group(parts: int) -> Iterator[Group]:
 
 @keras.saving.register_keras_serializable(package="tests")
 class Pool(keras.layers.MaxPooling3D):
-    """A maximum of 2 x 2 x 2 voxels, which TensorFlow has not in double precision."""
+    """A maximum over 2 x 2 x 2 voxels, because TensorFlow has none in double precision."""
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         depth = tf.maximum(inputs[:, ::2], inputs[:, 1::2])

@@ -1,4 +1,4 @@
-"""What ranks that share samples send in a step, against the bytes that a step really hands over."""
+"""Bytes that ranks sharing samples send in a step, compared with those that a real step exchanges."""
 
 import numpy as np
 import pytest

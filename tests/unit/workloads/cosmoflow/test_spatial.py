@@ -1,4 +1,4 @@
-"""Ranks that share samples take the step of one rank with whole samples."""
+"""Ranks that share samples take the same step as one rank with whole samples."""
 
 from typing import Any
 

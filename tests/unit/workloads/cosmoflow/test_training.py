@@ -10,7 +10,7 @@ from unit.training.training_plans import make_plan
 
 from hpcai.training.engine import Engine
 from hpcai.training.workload import Streams, seed_streams
-from hpcai.workloads.cosmoflow.training import LEAKY_SLOPE, CosmoFlow, absolute_errors
+from hpcai.workloads.cosmoflow.training import LEAKY_SLOPE, CosmoFlow, absolute_errors, random_symmetry
 
 SEEDS = Streams(weights=1, order=2, dropout=3)
 STEP_SEED = tf.constant([1, 2], tf.int32)
@@ -95,7 +95,7 @@ def test_loss_is_the_mean_squared_error_plus_l2_on_the_hidden_dense_kernels() ->
     model = plain.build_model(SEEDS)
     targets = tf.constant([[1.0, 0, 0, 0]])
     batch = (tf.zeros((1, 16, 16, 16, 4), tf.int16), targets)
-    # Of counts that are all zero only the bias of the last layer is left.
+    # With counts of zero, only the bias of the last layer remains.
     bias = [variable for variable in model.trainable_variables if variable.shape == (4,)][-1]
     bias.assign([0.3, -0.2, 0.1, 2])
     error = float(((1.2 * np.tanh(bias.numpy()) - targets[0].numpy()) ** 2).mean())
@@ -184,3 +184,41 @@ def test_momentum_step_is_the_one_of_the_reference(single_rank: None) -> None:
     for _ in range(2):
         engine.optimizer.apply(gradients, engine.model.trainable_variables)
     np.testing.assert_allclose(variable.numpy(), before - 0.1 - (0.09 + 0.1), rtol=1e-5)
+
+
+def test_symmetries_keep_the_voxels_and_are_all_of_them() -> None:
+    cube = tf.constant(np.random.default_rng(5).poisson(3, (4, 4, 4, 2)).astype(np.int16))
+    found = {random_symmetry(cube, tf.constant([seed, 1], tf.int32)).numpy().tobytes() for seed in range(600)}
+    assert len(found) == 48
+    assert cube.numpy().tobytes() in found
+    turned = random_symmetry(cube, tf.constant([3, 1], tf.int32)).numpy()
+    # Each voxel keeps its four redshifts.
+    assert sorted(map(tuple, turned.reshape(-1, 2))) == sorted(map(tuple, cube.numpy().reshape(-1, 2)))
+    np.testing.assert_array_equal(turned, random_symmetry(cube, tf.constant([3, 1], tf.int32)))
+
+
+def test_only_training_is_augmented() -> None:
+    counts = np.random.default_rng(5).poisson(3, (16, 16, 16, 4)).astype(np.int16)
+    record = make_example(counts, [0.0, 0.1, 0.2, 0.3])
+    plain, turning = (CosmoFlow(make_plan(recipe={"augmentation": how})) for how in ("none", "symmetries"))
+    seed = tf.constant([3, 1], tf.int32)
+    for workload, own_seed in ((plain, None), (plain, seed), (turning, None)):
+        np.testing.assert_array_equal(workload.parse(record, own_seed)[0], counts)
+    np.testing.assert_array_equal(turning.parse(record, seed)[0], random_symmetry(tf.constant(counts), seed))
+
+
+def make_example(counts: np.ndarray, targets: list[float]) -> tf.Tensor:
+    features = {
+        "x": tf.train.Feature(bytes_list=tf.train.BytesList(value=[counts.astype("<i2").tobytes()])),
+        "y": tf.train.Feature(float_list=tf.train.FloatList(value=targets)),
+    }
+    return tf.constant(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+
+
+def test_linear_decay_ends_before_zero() -> None:
+    recipe = {"schedule": "linear", "warmup_epochs": 1, "max_epochs": 4, "base_learning_rate": 0.001}
+    workload = CosmoFlow(make_plan(recipe=recipe))
+    steps = workload.plan.epoch_steps
+    rates = [workload.learning_rate(epoch * steps) for epoch in range(4)]
+    assert rates == pytest.approx([0.001, workload.peak_rate, workload.peak_rate * 2 / 3, workload.peak_rate / 3])
+    assert "opt_learning_rate_decay_factor" not in workload.hyperparameters()

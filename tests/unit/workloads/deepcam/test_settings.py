@@ -1,4 +1,4 @@
-"""Settings of DeepCAM: the defaults are the official ones, and wrong values are named."""
+"""Settings of DeepCAM: the defaults are the official ones, and errors name wrong values."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Settings of the extreme-weather workload: official defaults, and what is refused."""
+"""Settings of the extreme-weather workload: official defaults and refused values."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Settings of image classification: the official values, and combinations that cannot be."""
+"""Settings of image classification: official values and impossible combinations."""
 
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,29 @@ def test_benchmark_files_are_valid_and_only_the_official_size_has_the_official_t
         ({"recipe": {"decay_epochs": [60, 30]}}, "decay_epochs must grow"),
         ({"recipe": {"warmup_epochs": 91}}, "warmup_epochs: 91 is more than max_epochs = 90"),
         ({"recipe": {"label_smoothing": 1.0}}, "less than 1"),
-        ({"recipe": {"optimizer": "lars"}}, "sgd"),
+        ({"recipe": {"optimizer": "adam"}}, "sgd"),
     ],
 )
 def test_what_cannot_be(sections: dict[str, dict[str, Any]], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         settings(**sections)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "key"),
+    [
+        ({"trust_coefficient": 0.01}, "trust_coefficient"),
+        ({"optimizer": "lamb", "trust_coefficient": 0.01}, "trust_coefficient"),
+        ({"optimizer": "lars", "betas": [0.9, 0.99]}, "betas"),
+    ],
+)
+def test_constants_of_another_optimizer_are_refused(recipe: dict[str, Any], key: str) -> None:
+    with pytest.raises(ValidationError, match=f"{key}: only for"):
+        settings(recipe=recipe)
+
+
+def test_plans_are_as_they_were_before_there_were_policies() -> None:
+    plain = settings().recipe.model_dump()
+    assert not {"betas", "trust_coefficient", "scaling"} & set(plain)
+    chosen = settings(recipe={"optimizer": "lars", "trust_coefficient": 0.02, "scaling": "sqrt"}).recipe.model_dump()
+    assert (chosen["optimizer"], chosen["trust_coefficient"], chosen["scaling"]) == ("lars", 0.02, "sqrt")

@@ -1,4 +1,4 @@
-"""Settings of OpenCatalyst: the official defaults, and what is refused."""
+"""Settings of OpenCatalyst: official defaults and refused values."""
 
 from pathlib import Path
 from typing import Any

@@ -52,9 +52,9 @@ def power_spectrum(k_h_per_mpc: FloatArray, universe: Universe) -> FloatArray:
     log_k = np.linspace(np.log(1e-5), np.log(1e2), 4000)
     k = np.exp(log_k)
     x = 8 * k
-    # The closed form loses all digits for small arguments; its series is 1 - x^2/10.
+    # The closed form loses all digits for small arguments; use the series 1 - x^2/10 there.
     window = np.where(x < 1e-2, 1 - x**2 / 10, 3 * (np.sin(x) - x * np.cos(x)) / x**3)
-    # The integrand is 0 at both ends, so that the trapezoidal rule is a sum.
+    # The integrand is 0 at both ends, so the trapezoidal rule reduces to a sum.
     variance = float(np.sum(unscaled(k) * window**2 * k**3)) * (log_k[1] - log_k[0]) / (2 * np.pi**2)
     return np.asarray(unscaled(k_h_per_mpc) * (universe.sigma_8**2 / variance))
 

@@ -4,7 +4,7 @@ A log-normal random field (Coles & Jones 1991, MNRAS 248, 1) with a CDM power sp
 times; the logarithm of the density is the linear field. Fourier amplitudes are fixed to sqrt(P), phases are random
 (Angulo & Pontzen 2016, MNRAS 462, L1), which removes most of the cosmic variance of a small box. Voxels have a
 fixed proper size, so expansion thins the counts out: the mean is proportional to omega_m / a^3.
-Each sample is a universe of its own; the official data cut 64 cubes out of each.
+Each sample is its own universe; the official dataset cuts 64 cubes out of each.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ TOO_YOUNG = Message(
 GENERATOR_VERSION = 1
 LOOKBACK_GYR = (0.0, 2.0, 4.0, 6.0)
 VOXEL_MPC_PER_H = (16.0, 7.0, 16.0, 7.0)
-"""Proper edges of a voxel of the four snapshots: two scales, because their contrast tells sigma_8 from n_s."""
+"""Proper edges of a voxel in the four snapshots: two scales, whose contrast separates sigma_8 from n_s."""
 MEAN_COUNT = 1.0
 """Particles per voxel today at omega_m = 0.3 (each snapshot is sub-sampled to it); few, so that ln(1 + x) is small."""
 REFERENCE_OMEGA_M = 0.3
@@ -42,7 +42,7 @@ REFERENCE_OMEGA_M = 0.3
 def generate_dataset(settings: CosmoFlowData, folder: Path, workers: int | None = None) -> dict[str, object]:
     """Write all samples below ``folder`` and return the facts of the generator for the manifest.
 
-    Equal settings give equal files, whatever the number of workers; a longer dataset begins with a shorter one.
+    Files depend on the settings alone, not on the number of workers. A longer dataset starts with the shorter one.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def generate_dataset(settings: CosmoFlowData, folder: Path, workers: int | None 
     folder
         Receives train/ and validation/; the caller publishes it.
     workers
-        Number of processes; the usable processors if not given.
+        Number of processes; defaults to the usable processors.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def _expected_counts(
     spectrum = np.append(0.0, power_spectrum(lengths[1:] / comoving_mpc_per_h, universe))
     power = spectrum[place].reshape(phases.shape) * growth(scale_factor, universe.omega_m) ** 2 / comoving_mpc_per_h**3
     field = np.fft.irfftn(phases * np.sqrt(power), s=(edge, edge, edge), axes=(0, 1, 2))
-    # All but the first and last plane of the half spectrum stand for two modes.
+    # Each plane of the half spectrum but the first and last represents two modes.
     variance = (2 * power.sum() - power[..., 0].sum() - power[..., -1].sum()) / edge**3
     mean = MEAN_COUNT * universe.omega_m / REFERENCE_OMEGA_M / scale_factor**3
     return np.asarray(mean * np.exp(field - variance / 2))

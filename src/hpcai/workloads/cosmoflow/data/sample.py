@@ -41,7 +41,7 @@ def encode_sample(x: Counts, y: Targets) -> bytes:
     Raises
     ------
     DatasetError
-        If a type or shape is another one.
+        If a type or shape is wrong.
     """
     if x.dtype != np.int16 or x.ndim != AXES or not x.size:
         raise DatasetError(f"x: found {x.dtype} of shape {x.shape}, expected int16 of shape (edge, edge, edge, 4)")
@@ -63,7 +63,7 @@ def decode_sample(payload: bytes | memoryview, shape: Sequence[int]) -> tuple[Co
     Raises
     ------
     DatasetError
-        If the message is damaged, a feature is missing, or a shape is another one.
+        If the message is damaged, a feature is missing, or a shape is wrong.
     """
     features = decode_example(payload)
     missing = sorted({"x", "y"} - features.keys())

@@ -1,7 +1,7 @@
-"""A part of a sample, read from a plain TFRecord file without the rest of it.
+"""Read one part of a sample from a plain TFRecord file, without reading the rest.
 
-The cube ``x`` is raw int16 with the depth first, so that a part of its planes is one range of bytes. The checksum of a
-record covers all of it and cannot be verified for a part: staging has verified the file.
+The cube ``x`` is raw int16, depth first, so the planes of a part are one contiguous range of bytes. The checksum of a
+record covers the whole record and cannot be verified for a part; staging has already verified the file.
 """
 
 import os
@@ -20,7 +20,7 @@ NO_SLAB = Message(
     "slab.no_slab", "{path}: record at {offset_bytes} bytes: found {found}, expected {expected}; {remedy}"
 )
 HEAD_BYTES = 64
-"""Enough for the beginning of a record and of each feature in it."""
+"""Covers the header of a record and of each feature in it."""
 FEATURES = ENTRY = KEY = BYTES_LIST = VALUE = 0x0A
 """Field 1 of a message, with a length (tensorflow/core/example/example.proto)."""
 FEATURE = 0x12
@@ -35,11 +35,11 @@ def read_slab(path: Path, offset_bytes: int, shape: Sequence[int], part: int, pa
     path
         A plain file of records.
     offset_bytes
-        Where the record begins in it.
+        Offset of the record in the file.
     shape
-        Of the whole cube, (edge, edge, edge, channels).
+        Shape of the whole cube, (edge, edge, edge, channels).
     part, parts
-        Which part of how many.
+        Index of the part, and number of parts.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def read_slab(path: Path, offset_bytes: int, shape: Sequence[int], part: int, pa
     Raises
     ------
     ValueError
-        If the file cannot be read, or there is no such sample.
+        If the file cannot be read or holds no such sample.
     """
     try:
         file = os.open(path, os.O_RDONLY)
@@ -93,7 +93,7 @@ def _read(file: int, offset_bytes: int, shape: Sequence[int], part: int, parts: 
 
 
 def _planes(file: int, begin: int, found_bytes: int, shape: Sequence[int], part: int, parts: int) -> Counts:
-    """Return the planes of a part of a cube that begins at a place of the file."""
+    """Return the planes of one part of a cube that starts at a byte offset of the file."""
     cube_bytes = 2 * int(np.prod(shape))
     if found_bytes != cube_bytes:
         raise ValueError(f"{found_bytes} bytes of x", f"{cube_bytes} for int16 of shape {tuple(shape)}")
@@ -105,7 +105,7 @@ def _planes(file: int, begin: int, found_bytes: int, shape: Sequence[int], part:
 
 
 def _targets(entry: bytes) -> Targets:
-    """Return the targets from the bytes of their entry, which alone make an Example."""
+    """Decode the targets from their entry, which is a valid Example by itself."""
     y = decode_example(bytes([FEATURES]) + _varint(len(entry)) + entry)["y"]
     if not isinstance(y, np.ndarray) or y.dtype != np.float32 or y.shape != (TARGETS,):
         raise ValueError(f"{len(y)} values of y", f"{TARGETS} floats")
@@ -113,14 +113,14 @@ def _targets(entry: bytes) -> Targets:
 
 
 def _bytes_of(head: bytes, place: int) -> tuple[int, int]:
-    """Return where the bytes of a feature begin behind its key, and how many they are."""
+    """Return offset and length of a feature's bytes, which follow its key."""
     for tag in (FEATURE, BYTES_LIST):
         place, _ = _field(head, place, tag)
     return _field(head, place, VALUE)
 
 
 def _field(head: bytes, place: int, tag: int) -> tuple[int, int]:
-    """Return where the content of a field begins, and its length."""
+    """Return offset and length of a field's content."""
     found, place = head[place : place + 1], place + 1
     length = shift = 0
     while found == bytes([tag]) and place < len(head):
@@ -132,7 +132,7 @@ def _field(head: bytes, place: int, tag: int) -> tuple[int, int]:
 
 
 def _varint(number: int) -> bytes:
-    """Return a number in groups of seven bits, the last of them first."""
+    """Encode a number as a protobuf varint: groups of seven bits, least significant first."""
     groups = bytearray()
     while number > 0x7F:
         groups.append(number & 0x7F | 0x80)

@@ -2,8 +2,8 @@
 
 A frame shows the sea between 5 and 55 degrees north, 75 degrees wide, whatever its number of pixels. Wind follows from
 a smooth random pressure by geostrophic balance, humidity from temperature. Cyclones are warm-cored vortices, rivers are
-bands of moist air with a wind along them. Two decoys have a part of the signs each: cold lows (pressure and vorticity,
-no warm core, no moisture) and moist patches (no wind). Lengths are in degrees of latitude.
+bands of moist air with a wind along them. Two decoys show only part of the signature: cold lows (pressure and
+vorticity, no warm core, no moisture) and moist patches (no wind). Lengths are in degrees of latitude.
 """
 
 from dataclasses import dataclass
@@ -145,7 +145,7 @@ class Vortex:
 
 @dataclass(frozen=True)
 class Band:
-    """A bent band of moist air; with a wind along it, it is a river."""
+    """A bent band of moist air; with wind along it, an atmospheric river."""
 
     latitude: float
     longitude: float
@@ -236,7 +236,7 @@ def channels(weather: Weather, grid: Grid, random: np.random.Generator) -> NDArr
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What makes a pixel a cyclone's or a river's."""
+    """Thresholds that classify a pixel as cyclone or river."""
 
     cyclone_pa: float
     cyclone_t200_k: float
@@ -252,7 +252,7 @@ def classify(frame: NDArray[np.float32], grid: Grid, thresholds: Thresholds) -> 
     """Return the class of each pixel from the channels alone, (height, width): 0 background, 1 cyclone, 2 river.
 
     A cyclone is deep and has a warm core. A river is moister than the climate and carries water: the product of the
-    column's water and the wind at 850 hPa is high. The tropics, always moist, have none.
+    column's water and the wind at 850 hPa is high. The tropics are always moist, so they have none.
     """
     values = {name: frame[..., number].astype(np.float64) for number, name in enumerate(CHANNELS)}
     cyclone = (values["PSL"] <= thresholds.cyclone_pa) & (values["T200"] >= thresholds.cyclone_t200_k)

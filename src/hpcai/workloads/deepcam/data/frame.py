@@ -55,7 +55,7 @@ def encode_frame(data: Frame, labels: Labels, loose_labels: Labels) -> bytes:
 
 
 def decode_frame(content: bytes, file: Path, shape: Sequence[int]) -> tuple[Frame, Labels]:
-    """Return channels and classes of a file's bytes after checking all that can be checked.
+    """Return channels and classes from a file's bytes after checking everything that can be checked.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def decode_frame(content: bytes, file: Path, shape: Sequence[int]) -> tuple[Fram
     Raises
     ------
     DatasetError
-        If it is no HDF5 file, or a dataset, shape, type or value is not what the official layout has.
+        If it is not an HDF5 file, or a dataset, shape, type or value differs from the official layout.
     """
     data, labels = read_arrays(content, file, (DATA, LABELS))
     _check_shape(data, file, tuple(shape))
@@ -88,7 +88,7 @@ def read_arrays(content: bytes, file: Path, names: Sequence[str]) -> list[NDArra
     Raises
     ------
     DatasetError
-        If it is no HDF5 file, is damaged, lacks one of them, or does not hold all of its numbers itself.
+        If the file is not HDF5, is damaged, lacks a dataset, or does not hold all of its numbers itself.
     """
     try:
         with h5py.File(BytesIO(content), "r") as opened:
@@ -98,13 +98,13 @@ def read_arrays(content: bytes, file: Path, names: Sequence[str]) -> list[NDArra
                     at(str(file), NO_DATASET(missing=" and ".join(missing), expected=", ".join(names), remedy=REPAIR))
                 )
             return [np.asarray(opened[name][()]) for name in names]
-    # h5py turns errors of the library into any of these.
+    # h5py raises any of these for errors of the HDF5 library.
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
         raise DatasetError(at(str(file), NO_HDF5(found_bytes=len(content), reason=error, remedy=REPAIR))) from error
 
 
 def _check_shape(data: NDArray[np.generic], file: Path, expected: tuple[int, ...]) -> None:
-    """Refuse another shape, and name the layout if it is channels first."""
+    """Refuse a wrong shape; name the layout if it is channels first."""
     if data.shape == expected:
         return
     height, width, channels = expected
@@ -120,7 +120,7 @@ def _check_shape(data: NDArray[np.generic], file: Path, expected: tuple[int, ...
 
 
 def _check_values(data: NDArray[np.generic], labels: NDArray[np.generic], file: Path) -> None:
-    """Refuse other types, numbers that are not finite, and classes that do not exist."""
+    """Refuse wrong types, non-finite numbers and unknown classes."""
     if data.dtype != np.float32:
         raise DatasetError(f"{file}: {DATA}: found {data.dtype}, expected float32; {REPAIR}")
     if not np.issubdtype(labels.dtype, np.integer):

@@ -32,7 +32,7 @@ class _Job:
 def generate_dataset(settings: DeepCamData, folder: Path, workers: int | None = None) -> dict[str, object]:
     """Write all frames below ``folder`` and ``stats.h5`` of the training frames; return the generator's facts.
 
-    Equal settings give equal files, whatever the number of workers; a longer dataset begins with a shorter one.
+    Files depend on the settings alone, not on the number of workers. A longer dataset starts with the shorter one.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def generate_dataset(settings: DeepCamData, folder: Path, workers: int | None = 
     folder
         Receives train/, validation/ and stats.h5; the caller publishes it.
     workers
-        Number of processes; the usable processors if not given.
+        Number of processes; defaults to the usable processors.
     """
     jobs = [_Job(split, number) for split in SPLITS for number in range(settings.samples(split))]
     for split in SPLITS:

@@ -74,7 +74,7 @@ class DeepCamDataModule(DataModule[DeepCamData]):
     def statistics(self, root: Path, found: Found) -> dict[str, tuple[float, ...]]:
         """Return ``minval`` and ``maxval`` of each channel from ``stats.h5``; its other numbers are only checked.
 
-        It lies beside the folders or, as in v0.7, in the one of the training frames.
+        The file is next to the folders or, as in v0.7, in the training folder.
         """
         places = [root / STATISTICS_FILE, *{(root / path).parent / STATISTICS_FILE for path in found["train"]}]
         file = next((place for place in places if place.is_file()), places[0])

@@ -15,7 +15,7 @@ from hpcai.workloads.deepcam.data.frame import CHANNELS, Frame, read_arrays
 
 STATISTICS_FILE = "stats.h5"
 _TOLERANCE = 1e-3
-"""The reference adds float32 numbers, which leaves means outside of their bounds by rounding."""
+"""The reference sums in float32, so rounding can push means outside their bounds."""
 _MAKE = "compute it over the training frames (the reference's summarize_data.py), or copy it again"
 
 Values = NDArray[np.float64]
@@ -23,7 +23,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ChannelStatistics:
-    """What ``stats.h5`` holds below ``climate``: the number of frames, and 16 numbers each."""
+    """Content of ``stats.h5`` below ``climate``: the number of frames, and 16 numbers each."""
 
     count: int
     mean: Values
@@ -41,7 +41,7 @@ def summarise_frame(data: Frame) -> ChannelStatistics:
 
 
 def merge_statistics(parts: Iterable[ChannelStatistics]) -> ChannelStatistics:
-    """Return the statistics of several sets of frames together."""
+    """Return the combined statistics of several sets of frames."""
     found = list(parts)
     shares = np.array([part.count for part in found], np.float64)
     return ChannelStatistics(
@@ -64,13 +64,13 @@ def encode_statistics(statistics: ChannelStatistics) -> bytes:
 
 
 def read_statistics(file: Path) -> ChannelStatistics:
-    """Return the statistics of a ``stats.h5`` after checking that they can be true.
+    """Return the statistics of a ``stats.h5`` after a plausibility check.
 
     Raises
     ------
     DatasetError
-        If it is missing, lacks a dataset, or holds other shapes, numbers that are not finite, a maximum that is not
-        above its minimum, or means outside of their bounds.
+        If it is missing, lacks a dataset, or holds wrong shapes, non-finite numbers, a maximum that is not above its
+        minimum, or means outside of their bounds.
     """
     try:
         content = read_regular(file)

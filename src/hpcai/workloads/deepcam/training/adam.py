@@ -1,19 +1,19 @@
-"""Adam and AdamW as PyTorch computes them, which is what the reference uses (Keras has another place for epsilon)."""
+"""Adam and AdamW as PyTorch, and therefore the reference, computes them (Keras places epsilon differently)."""
 
 import tensorflow as tf
 
-from hpcai.workloads.deepcam.training.moments import MomentOptimizer
+from hpcai.training.moments import MomentOptimizer
 
 
 class Adam(MomentOptimizer):
-    """Adam, whose weight decay is part of the gradient (torch.optim.Adam)."""
+    """Adam with weight decay added to the gradient (torch.optim.Adam)."""
 
-    def _direction(self, gradient: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        return self._averaged(gradient + self._decay * values)
+    def _direction(self, gradient: tf.Tensor, decayed: tf.Tensor) -> tf.Tensor:
+        return self._averaged(gradient + self._decay * decayed)
 
 
 class AdamW(MomentOptimizer):
-    """Adam, whose weight decay is apart from the averages (torch.optim.AdamW)."""
+    """Adam with weight decay decoupled from the averages (torch.optim.AdamW)."""
 
-    def _direction(self, gradient: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        return self._averaged(gradient) + self._decay * values
+    def _direction(self, gradient: tf.Tensor, decayed: tf.Tensor) -> tf.Tensor:
+        return self._averaged(gradient) + self._decay * decayed

@@ -1,8 +1,8 @@
-"""Convolutions with the reference's padding: symmetric, whatever the stride (PyTorch's meaning of padding).
+"""Convolutions with the reference's padding: symmetric for any stride, as in PyTorch.
 
-TensorFlow's SAME pads a strided convolution of an even edge by (0, 1) where the reference has (1, 1), and of a
-transposed one it drops the last row and column where the reference drops the first. Explicit paddings say it exactly,
-and spare the copies that padding and slicing apart would make (a transposed convolution's gradients took half as long).
+TensorFlow's SAME pads a strided convolution of an even edge by (0, 1) where the reference has (1, 1). For a transposed
+convolution it drops the last row and column where the reference drops the first. Explicit paddings match the reference
+and avoid the copies of separate padding and slicing (a transposed convolution's gradients took half as long).
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ BEFORE_FIRST = [[0, 0], [1, 0], [1, 0], [0, 0]]
 
 @dataclass(frozen=True)
 class Kernel:
-    """Output channels and form of a convolution; the edge is 1 or 3 pixels."""
+    """Output channels and shape of a convolution; the edge is 1 or 3 pixels."""
 
     filters: int
     edge: int = 3
@@ -33,7 +33,7 @@ class Kernel:
         if self.edge == 1:
             return "VALID"
         if self.stride == 1:
-            # The same, and the only padding that TensorFlow can combine with a dilation on a processor.
+            # Equivalent, and the only padding that TensorFlow combines with a dilation on CPUs.
             return "SAME"
         zeros = self.dilation * (self.edge - 1) // 2
         return [[0, 0], [zeros, zeros], [zeros, zeros], [0, 0]]
@@ -44,7 +44,7 @@ class Kernel:
         return [1, self.stride, self.stride, 1]
 
     def output_shape(self, shape: Shape, filters: int) -> Shape:
-        """Return the shape that a convolution makes of an even one."""
+        """Return the output shape for an input with even edges."""
         batch, height, width, _ = shape
         assert height is not None
         assert width is not None
@@ -52,14 +52,14 @@ class Kernel:
 
 
 class Convolution(layers.Layer):  # type: ignore[misc]
-    """Convolution, with a bias only if asked for."""
+    """Convolution with an optional bias."""
 
     def __init__(self, kernel: Kernel, start: Start, *, bias: bool = False, **keywords: object) -> None:
         super().__init__(**keywords)
         self.form, self._start, self._has_bias = kernel, start, bias
 
     def build(self, input_shape: Shape) -> None:
-        """Create the kernel, (edge, edge, inputs, filters), and perhaps the bias."""
+        """Create the kernel, (edge, edge, inputs, filters), and the bias if there is one."""
         form, inputs = self.form, int(input_shape[-1] or 0)
         fan_in = form.edge**2 * inputs
         shape = (form.edge, form.edge, inputs, form.filters)
@@ -81,7 +81,7 @@ class Convolution(layers.Layer):  # type: ignore[misc]
 
 
 class SeparableConvolution(layers.Layer):  # type: ignore[misc]
-    """One 3x3 kernel per channel, then a 1x1 convolution; nothing between them, and no bias."""
+    """One 3x3 kernel per channel, then a 1x1 convolution; no activation between them, and no bias."""
 
     def __init__(self, kernel: Kernel, start: Start, **keywords: object) -> None:
         super().__init__(**keywords)
@@ -123,7 +123,7 @@ class TransposedConvolution(layers.Layer):  # type: ignore[misc]
     def build(self, input_shape: Shape) -> None:
         """Create the kernel, (3, 3, filters, inputs)."""
         shape = (UPSAMPLING_EDGE, UPSAMPLING_EDGE, self.filters, int(input_shape[-1] or 0))
-        # PyTorch takes the output channels of a transposed convolution for its fan-in.
+        # PyTorch uses the output channels of a transposed convolution as its fan-in.
         initializer = self._start.values(UPSAMPLING_EDGE**2 * self.filters)
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=initializer)
 
@@ -134,7 +134,7 @@ class TransposedConvolution(layers.Layer):  # type: ignore[misc]
         if kernel.dtype != tf.bfloat16:
             shape = [batch, height, width, filters]
             return tf.nn.conv2d_transpose(inputs, kernel, shape, UPSAMPLING_STRIDE, BEFORE_FIRST)
-        # Only oneDNN is fast with bfloat16 on a processor (twentyfold), and it has no explicit paddings.
+        # With bfloat16 on CPUs only oneDNN is fast (twentyfold), and it does not support explicit paddings.
         assert height is not None
         assert width is not None
         whole = [batch, height + 1, width + 1, filters]

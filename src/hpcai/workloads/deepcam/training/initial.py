@@ -18,7 +18,7 @@ def he_normal(fan_in: int, seed: int) -> keras.initializers.Initializer:
 def pytorch_default(fan_in: int, seed: int) -> keras.initializers.Initializer:
     """Return a uniform distribution within 1 / sqrt(fan_in) of 0 (PyTorch, kaiming_uniform_ with a = sqrt 5).
 
-    The reference's decoder has initialisers of its own that are never called.
+    The reference's decoder defines its own initialisers but never calls them.
     """
     bound = 1 / math.sqrt(fan_in)
     return keras.initializers.RandomUniform(-bound, bound, seed=seed)
@@ -26,7 +26,7 @@ def pytorch_default(fan_in: int, seed: int) -> keras.initializers.Initializer:
 
 @dataclass(frozen=True)
 class Start:
-    """How the variables of one layer begin."""
+    """Initial values of one layer's variables."""
 
     rule: Rule
     seed: int

@@ -34,7 +34,7 @@ def apply_branch(
 
 
 def apply_pooling(parts: Parts, model: DeepCamModel, inputs: keras.KerasTensor) -> keras.KerasTensor:
-    """Return the branch of the frame's mean, repeated in each pixel: to h/16 x w/16, 48 x 72 in the reference."""
+    """Return the global-mean branch, broadcast to h/16 x w/16 pixels (48 x 72 in the reference)."""
     _, height, width, _ = inputs.shape
     values = layers.GlobalAveragePooling2D(keepdims=True, name="pooling_mean", dtype=parts.policy)(inputs)
     values = parts.affine(parts.convolve(values, Kernel(model.aspp, 1), "pooling"), "pooling_affine")

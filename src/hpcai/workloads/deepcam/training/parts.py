@@ -1,4 +1,4 @@
-"""What the parts of the network are put together from: numbered seeds, named layers, one precision."""
+"""Building blocks of the network: numbered seeds, named layers, one precision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from hpcai.workloads.deepcam.training.convolutions import (
 from hpcai.workloads.deepcam.training.initial import Rule, Start, he_normal
 
 MOMENTUM = 0.9
-"""PyTorch's default of 0.1 counts the new part; Keras counts the old one."""
+"""PyTorch's default of 0.1 weights the new value; Keras weights the old one."""
 EPSILON = 1e-5
 
 
@@ -38,7 +38,7 @@ class MinMaxScaling(layers.Layer):  # type: ignore[misc]
 
 
 class Affine(layers.Layer):  # type: ignore[misc]
-    """Scale and shift of each channel, trained; it stands where one value per channel cannot be normalised."""
+    """Trained scale and shift per channel; replaces normalisation where a channel has a single value."""
 
     def build(self, input_shape: Shape) -> None:
         """Create scale and shift."""
@@ -57,13 +57,13 @@ class Parts:
     Parameters
     ----------
     plan
-        For the batch normalisation's group.
+        Defines the group of the batch normalisation.
     policy
         Keras' type policy of all layers.
     seed
-        All initial weights follow from it and from the order in which layers are made.
+        Determines all initial weights, together with the order in which layers are created.
     rule
-        Initial weights of the next layers.
+        Initialiser of the layers created next.
     """
 
     plan: RunPlan

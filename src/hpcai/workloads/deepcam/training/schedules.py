@@ -1,7 +1,7 @@
 """Learning rate of each optimizer step, as the reference's schedulers give it (utils/schedulers.py).
 
-They are handed 0 as the last step, so that their counter reads 1 at the first step; only the cosine without a warm-up
-begins at 0. They multiply the rate of the step before; here the same values are written as functions of the step.
+The reference passes 0 as the last step, so the counter is 1 at the first step; only the cosine without warm-up starts
+at 0. The reference multiplies the previous rate; here the same values are functions of the step.
 """
 
 import math
@@ -21,7 +21,7 @@ class WarmUp:
         return base * (share if self.factor == 1 else 1 + (self.factor - 1) * share)
 
     def last_rate(self, base: float) -> float:
-        """Return the rate that remains: the last one below the full height, as the counter never reads 0."""
+        """Return the rate after the warm-up: the last one below the full value, because the counter is never 0."""
         return self.rate(self.steps - 1, base) if self.steps > 1 else base
 
 
@@ -41,7 +41,7 @@ def multistep_rate(step: int, base: float, warm_up: WarmUp, milestones: tuple[in
 def cosine_rate(step: int, base: float, warm_up: WarmUp, t_max: int, eta_min: float) -> float:
     """Return the learning rate of an optimizer step, counted from 0.
 
-    The first descent starts from what the warm-up left; what rises after it has the base for its height.
+    The first descent starts from the last rate of the warm-up; later rises peak at the base rate.
     """
     counter = step + 1 if warm_up.steps else step
     if counter < warm_up.steps:

@@ -30,8 +30,8 @@ def weighted_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 def intersections_over_unions(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Return each frame's mean over the three classes of TP / (TP + FP + FN), (batch,) float64.
 
-    A class that neither prediction nor label has counts 1 (reference, utils/metric.py). A frame whose logits are not
-    finite has no prediction; its result is NaN, so that it shows.
+    A class that occurs in neither prediction nor label counts 1 (reference, utils/metric.py). A frame with non-finite
+    logits has no prediction; its result is NaN, which stays visible.
 
     Parameters
     ----------

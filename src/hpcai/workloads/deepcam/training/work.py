@@ -11,9 +11,9 @@ from hpcai.workloads.deepcam.training.xception import Block, blocks
 def network_layers(benchmark: DeepCamBenchmark) -> tuple[LayerWork, ...]:
     """Return the layers that multiply.
 
-    A convolution does height x width x edge^2 x inputs x filters multiply-adds, of its outputs' height and width, the
-    padding counted as if it were data; a transposed one likewise with its inputs' height and width; the depthwise part
-    of a separable one has one input per filter.
+    A convolution does height x width x edge^2 x inputs x filters multiply-adds, with the height and width of its
+    outputs and counting padding as data. A transposed convolution uses the height and width of its inputs; the
+    depthwise part of a separable convolution has one input per filter.
     """
     model, pixels = benchmark.model, benchmark.data.height * benchmark.data.width
     return (

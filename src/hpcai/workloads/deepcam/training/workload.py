@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from hpcai.core.errors import TrainingError
 from hpcai.core.messages import Message, at
+from hpcai.training.lamb import MAX_GRADIENT_NORM, Lamb
+from hpcai.training.moments import EPSILON
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.deepcam.mlperf import MLPERF
 from hpcai.workloads.deepcam.settings import DeepCamBenchmark, Multistep
 from hpcai.workloads.deepcam.training.adam import Adam, AdamW
-from hpcai.workloads.deepcam.training.lamb import MAX_GRADIENT_NORM, Lamb
-from hpcai.workloads.deepcam.training.moments import EPSILON
 from hpcai.workloads.deepcam.training.network import apply_network
 from hpcai.workloads.deepcam.training.parts import MinMaxScaling, Parts
 from hpcai.workloads.deepcam.training.schedules import WarmUp, cosine_rate, multistep_rate
@@ -31,7 +31,7 @@ OPTIMIZERS = {"Adam": Adam, "AdamW": AdamW, "LAMB": Lamb}
 
 
 class DeepCam(Workload[DeepCamBenchmark]):
-    """DeepCAM at the size that its benchmark file says."""
+    """DeepCAM at the size set in its benchmark file."""
 
     moving_statistics: ClassVar[Literal["first", "mean"]] = "mean"
     mlperf_name: ClassVar[str] = MLPERF.name
@@ -132,5 +132,5 @@ class DeepCam(Workload[DeepCamBenchmark]):
         }
 
     def layers(self) -> tuple[LayerWork, ...]:
-        """Return convolutions, their depthwise and pointwise parts apart."""
+        """Return the convolutions, with depthwise and pointwise parts listed separately."""
         return network_layers(self.benchmark)

@@ -19,9 +19,9 @@ class Block:
     Parameters
     ----------
     normed
-        Output channels of the convolutions that batch normalisation follows, with ReLU between them.
+        Output channels of the batch-normalised convolutions, with ReLU between them.
     last
-        Stride of one more convolution without normalisation; 0: there is none.
+        Stride of one more convolution without normalisation; 0 if there is none.
     ends_with_relu
         Whether ReLU follows the addition of the shortcut.
     """
@@ -43,7 +43,7 @@ class Block:
 
 
 def blocks(model: DeepCamModel) -> tuple[Block, ...]:
-    """Return the blocks in order; block 1 comes without the ReLU that both of its consumers see."""
+    """Return the blocks in order; block 1 excludes the ReLU that both of its consumers see."""
     first, second, middle = model.entry
     entry = (
         Block("block1", (first, first), last=2, ends_with_relu=False),
@@ -83,7 +83,7 @@ def apply_xception(
 ) -> tuple[keras.KerasTensor, keras.KerasTensor]:
     """Return the deepest features, at a sixteenth of the edges, and those of block 1, at a quarter.
 
-    The reference takes block 1's outputs before a ReLU that works in place: what it takes has seen the ReLU.
+    The reference takes block 1's output before an in-place ReLU, so the ReLU applies to it too.
     """
     values = inputs
     for number, (filters, stride) in enumerate(zip(model.stem, (2, 1), strict=True), 1):

@@ -58,8 +58,8 @@ def mountains(random: np.random.Generator, grid: Grid) -> Field:
 def background(random: np.random.Generator, grid: Grid, ground_m: Field) -> dict[str, Field]:
     """Return all channels of a frame without events, by name, in the units of the Community Atmosphere Model.
 
-    Zonal means are rough fits to the present climate; weather is added as smooth noise that channels share where
-    physics ties them: heights follow pressures, winds follow the slope of the pressure.
+    Zonal means are rough fits to the present climate. Weather is added as smooth noise; channels that physics couples
+    share it: heights follow pressures, winds follow the slope of the pressure.
 
     Parameters
     ----------

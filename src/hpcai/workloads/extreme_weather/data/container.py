@@ -44,7 +44,7 @@ MAX_BOXES = 15
 BOX_FIELDS = 5
 UNUSED = -1
 _SLAB_BYTES = 1 << 30
-"""Most memory for frames that are read together; compressed chunks may span many frames."""
+"""Memory limit for frames read together; compressed chunks may span many frames."""
 _REPAIR = "copy the file again, or make the dataset again"
 Images = NDArray[np.float32]
 Boxes = NDArray[np.int32]
@@ -101,12 +101,12 @@ def read_year(path: Path, shape: YearShape) -> Iterator[tuple[Images, Boxes]]:
     path
         HDF5 file; only a part of it is in memory at a time.
     shape
-        The extents that it must have.
+        Expected extents.
 
     Raises
     ------
     DatasetError
-        Naming file, frame and box of what is wrong.
+        If anything is wrong; names file, frame and box.
     """
     with _opened(path) as file:
         fields, boxes = (_dataset(path, file, name) for name in ("images", "boxes"))
@@ -123,7 +123,7 @@ def read_year(path: Path, shape: YearShape) -> Iterator[tuple[Images, Boxes]]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file; what the library finds wrong with it becomes a DatasetError."""
+    """Open an HDF5 file; errors of the library become a DatasetError."""
     if not path.is_file():
         raise DatasetError(f"{path}: found no such file, expected an HDF5 file; {_REPAIR}")
     try:
@@ -162,7 +162,7 @@ def _check(path: Path, found: h5py.Dataset, shape: tuple[int, ...], dtype: np.dt
 
 
 def _frames_together(fields: h5py.Dataset) -> int:
-    """Return how many frames are read at once: a whole layer of chunks if that fits, so that each is unpacked once."""
+    """Return how many frames to read at once: a whole layer of chunks if it fits, so that each is unpacked once."""
     frame_bytes = int(np.prod(fields.shape[1:])) * fields.dtype.itemsize
     layer = fields.chunks[0] if fields.chunks else 1
     return int(max(1, min(layer, _SLAB_BYTES // frame_bytes)))
@@ -186,7 +186,7 @@ def check_boxes(place: str, rows: Boxes, image: tuple[int, int]) -> None:
     Parameters
     ----------
     place
-        What to call the frame in a message.
+        Name of the frame in messages.
     rows
         Boxes ``ymin, xmin, ymax, xmax, class``, (15, 5).
     image
@@ -195,7 +195,7 @@ def check_boxes(place: str, rows: Boxes, image: tuple[int, int]) -> None:
     Raises
     ------
     DatasetError
-        If a used row has no area, leaves the image or has a class outside 0..3, or an unused one is not -1 throughout.
+        If a used row has no area, leaves the image or has a class outside 0..3, or an unused row is not -1 throughout.
     """
     height, width = image
     for index, row in enumerate(rows.tolist()):

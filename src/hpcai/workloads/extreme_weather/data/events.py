@@ -9,13 +9,13 @@ from hpcai.workloads.extreme_weather.data.container import CLASSES
 
 DEPRESSION, TROPICAL, EXTRATROPICAL, RIVER = range(len(CLASSES))
 PRESSURE_EDGE_PA = 300.0
-"""A cyclone's box holds what lowers the pressure by more."""
+"""A cyclone's box encloses the pixels where it lowers the pressure by more than this."""
 MOISTURE_EDGE_KG_PER_M2 = 8.0
-"""A river's box holds what it adds more to the column of water vapour."""
+"""A river's box encloses the pixels where it adds more water vapour to the column than this."""
 _ATTEMPTS = 40
 _MOST_OVERLAP = 0.2
 _GRADIENT_WIND = 0.8
-"""Highest wind of a vortex in units of sqrt(depth / density)."""
+"""Peak wind of a vortex in units of sqrt(depth / density)."""
 Range = tuple[float, float]
 Box = tuple[int, int, int, int, int]
 
@@ -36,7 +36,7 @@ VORTICES = {
     TROPICAL: VortexKind((8, 28), (0.050, 0.060), (2_500, 5_000), 1.6, 5.0),
     EXTRATROPICAL: VortexKind((36, 58), (0.085, 0.110), (1_500, 3_000), -1.6, 3.0),
 }
-"""Size and depth tell the kinds apart: depressions are small and shallow, tropical cyclones deep, others wide."""
+"""Size and depth distinguish the kinds: depressions are small and shallow, tropical cyclones deep, others wide."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class River:
 def add_events(random: np.random.Generator, grid: Grid, fields: dict[str, Field], count: int) -> list[Box]:
     """Add events of random kinds to the fields of a frame; return their boxes (ymin, xmin, ymax, xmax, class).
 
-    Boxes lie inside the image and hardly overlap; an event that finds no place is left out.
+    Boxes lie inside the image and hardly overlap; an event that does not fit is left out.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def _shape(event: Vortex | River, grid: Grid) -> Field:
 
 
 def _box(shape: Field, event: Vortex | River, kind: int) -> Box:
-    """Return the smallest box around all pixels in which the anomaly is beyond its edge; empty if there is none."""
+    """Return the smallest box around all pixels where the anomaly exceeds its threshold; empty if there are none."""
     if isinstance(event, Vortex):
         inside = shape * event.depth_pa > PRESSURE_EDGE_PA
     else:
@@ -149,7 +149,7 @@ def _box(shape: Field, event: Vortex | River, kind: int) -> Box:
 
 
 def _inside(box: Box, grid: Grid) -> bool:
-    """Return whether a box keeps clear of the border, where the event would be cut off."""
+    """Return whether a box stays clear of the border, which would cut the event off."""
     top, left, bottom, right, _ = box
     return 0 < top < bottom < grid.height and 0 < left < right < grid.width
 

@@ -23,14 +23,14 @@ from hpcai.workloads.extreme_weather.settings import ExtremeWeatherData
 
 GENERATOR_VERSION = 1
 EMPTY_RATIO = 0.1
-"""Part of the frames without an event."""
+"""Fraction of frames without an event."""
 MOST_EVENTS = 3
 
 
 def generate_dataset(settings: ExtremeWeatherData, folder: Path, workers: int | None = None) -> dict[str, object]:
     """Write the files of all years into ``folder`` and return the facts of the generator for the manifest.
 
-    Equal settings give equal files, whatever the number of workers.
+    Files depend on the settings alone, not on the number of workers.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def generate_dataset(settings: ExtremeWeatherData, folder: Path, workers: int | 
     folder
         Receives climo_YYYY.h5; the caller publishes it.
     workers
-        Number of processes; the usable processors if not given.
+        Number of processes; defaults to the usable processors.
     """
     years = sorted((*settings.train_years, *settings.validation_years))
     for _ in in_processes(partial(_write_year, settings, folder), years, "years", workers):

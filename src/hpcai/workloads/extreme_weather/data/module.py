@@ -52,18 +52,18 @@ class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
         return len(self._names(split))
 
     def sample_sizes(self) -> SampleSizes:
-        """Return the size of a frame; a year's own structure is below a thousandth of its arrays."""
+        """Return the size of a frame; the HDF5 structure of a year is below a thousandth of its arrays."""
         image, boxes = np.zeros(self.sample_shape, np.float32), np.zeros((MAX_BOXES, BOX_FIELDS), np.int32)
         record = encode_frame(image, boxes, frame_identity(1979, 0))
         return SampleSizes(image.nbytes, FRAME_BYTES + len(record), compressed=True)
 
     def find(self, root: Path) -> Found | None:
-        """Return the files of the years, which lie in the folders of the splits or all in ``root``.
+        """Return the files of the years, either in the folders of the splits or all in ``root``.
 
         Raises
         ------
         DatasetError
-            If some years are there and others are not.
+            If only some of the years are present.
         """
         folders = split_folders(root) or dict.fromkeys(SPLITS, ".")
         wanted = {split: [str(Path(folders[split]) / name) for name in self._names(split)] for split in SPLITS}
@@ -106,7 +106,7 @@ class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
         return generate_dataset(self.settings, folder)
 
     def arrange(self, archives: Sequence[tuple[Archive, Path]], folder: Path, content_bytes: int) -> None:
-        """Put the downloaded files under their official names: as hard links, or as copies where there are none.
+        """Put the downloaded files under their official names: as hard links, or as copies if links fail.
 
         Raises
         ------

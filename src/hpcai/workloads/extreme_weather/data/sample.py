@@ -11,7 +11,7 @@ _IDENTITIES_PER_YEAR = 100_000
 
 
 def frame_identity(year: int, frame: int) -> int:
-    """Return a number that no other frame of the dataset has."""
+    """Return a number that is unique to this frame of the dataset."""
     return year * _IDENTITIES_PER_YEAR + frame
 
 

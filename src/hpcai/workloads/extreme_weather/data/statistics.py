@@ -19,8 +19,8 @@ CONSTANT = Message(
 def channel_statistics(images: Iterable[NDArray[np.float32]]) -> dict[str, tuple[float, ...]]:
     """Return ``mean`` and ``standard_deviation`` of the channels over all frames, one number each.
 
-    Sums of squared deviations are merged frame by frame in float64, which stays exact where the plain sum of squares
-    does not, as with pressures of 1e5 Pa (Chan, Golub & LeVeque 1983, The American Statistician 37, 242).
+    Sums of squared deviations are merged frame by frame in float64. This stays accurate where a plain sum of squares
+    fails, as with pressures of 1e5 Pa (Chan, Golub & LeVeque 1983, The American Statistician 37, 242).
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ class AnchorGrid:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What candidates (batch, n) have to learn: positive or negative (or neither), and the index of the true box."""
+    """Training targets of candidates (batch, n): positive, negative or neither, and the index of the true box."""
 
     positive: tf.Tensor
     negative: tf.Tensor
@@ -66,8 +66,8 @@ def make_anchors(settings: Anchors, image: tuple[int, int]) -> AnchorGrid:
 def assign_anchors(iou: tf.Tensor, present: tf.Tensor, settings: Anchors) -> Assignment:
     """Assign anchors to true boxes.
 
-    Positive is what overlaps a box enough, and what overlaps a box as much as the best anchor of that box does;
-    negative is what overlaps all boxes too little (Ren et al. 2015, section 3.1.2).
+    An anchor is positive if it overlaps a box enough, or as much as the best anchor of that box does. It is negative if
+    it overlaps every box too little (Ren et al. 2015, section 3.1.2).
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def assign_anchors(iou: tf.Tensor, present: tf.Tensor, settings: Anchors) -> Ass
     settings
         Limits.
     """
-    # Boxes that do not exist overlap nothing.
+    # Absent boxes overlap nothing.
     iou = tf.where(present[:, None, :], iou, -1.0)
     best = tf.reduce_max(iou, axis=2)
     best_of_box = tf.reduce_max(iou, axis=1, keepdims=True)
@@ -90,7 +90,7 @@ def assign_anchors(iou: tf.Tensor, present: tf.Tensor, settings: Anchors) -> Ass
 
 
 def assign_regions(iou: tf.Tensor, present: tf.Tensor, valid: tf.Tensor, positive_iou: float) -> Assignment:
-    """Assign regions to true boxes: foreground from an overlap on, background below it.
+    """Assign regions to true boxes: foreground from a minimum overlap, background below it.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def assign_regions(iou: tf.Tensor, present: tf.Tensor, valid: tf.Tensor, positiv
     valid
         Which regions exist, (batch, n) bool.
     positive_iou
-        The limit.
+        Minimum overlap of foreground.
     """
     iou = tf.where(present[:, None, :], iou, -1.0)
     best = tf.reduce_max(iou, axis=2)
@@ -110,7 +110,7 @@ def assign_regions(iou: tf.Tensor, present: tf.Tensor, valid: tf.Tensor, positiv
 
 
 def sample(assignment: Assignment, size: int, most_positive: int, seed: tf.Tensor) -> Sample:
-    """Choose candidates at random: positive ones up to a limit, the rest negative ones, as far as there are any.
+    """Choose candidates at random: positive ones up to a limit, then negative ones as far as available.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def sample(assignment: Assignment, size: int, most_positive: int, seed: tf.Tenso
     size
         Candidates per image; at most n are chosen.
     most_positive
-        Most of them that may be positive.
+        Largest number of positive candidates.
     seed
         Shape (2,) int32.
     """
@@ -128,7 +128,7 @@ def sample(assignment: Assignment, size: int, most_positive: int, seed: tf.Tenso
     keys = tf.random.stateless_uniform(tf.shape(assignment.positive), seed)
     positive, positive_count = _draw(assignment.positive, keys, min(most_positive, size))
     negative, negative_count = _draw(assignment.negative, keys, size)
-    # Slot j holds positive candidate j, or after the last of them the next negative one.
+    # Slot j holds positive candidate j or, after the last positive one, the next negative candidate.
     slots = tf.range(size)[None, :]
     is_positive = slots < positive_count
     after = slots - positive_count

@@ -1,4 +1,4 @@
-"""Mean average precision at IoU 0.5; the paper leaves interpolation, averaging and cap open, so it is defined here.
+"""Mean average precision at IoU 0.5; the paper leaves interpolation, averaging and cap open, so we define them here.
 
 Per class, all detections of the set are ranked by score and matched greedily: a detection is right if it overlaps a
 true box of its image by an IoU of at least 0.5 that no better-ranked one has taken. The average precision is the area

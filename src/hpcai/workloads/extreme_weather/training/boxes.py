@@ -3,13 +3,13 @@
 import tensorflow as tf
 
 _SMALLEST = 1e-3
-"""Edges are taken to be at least so long [pixels], so that what is masked out later stays finite."""
+"""Minimum edge [pixels]; keeps values finite that are masked out later."""
 _GROWTH_DIVISOR = 16.0
 """Log-sizes are clipped at log(edge of the image / 16) (tensorpack, examples/FasterRCNN/modeling/model_box.py)."""
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:
-    """Return the areas of boxes, (...); 0 for boxes that are turned inside out."""
+    """Return the areas of boxes, (...); 0 for inverted boxes."""
     sizes = tf.nn.relu(boxes[..., 2:] - boxes[..., :2])
     return sizes[..., 0] * sizes[..., 1]
 
@@ -31,14 +31,14 @@ def encode(boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
 
 
 def decode(deltas: tf.Tensor, anchors: tf.Tensor, image: tuple[int, int]) -> tf.Tensor:
-    """Return the boxes that `encode` gives the deltas of.
+    """Return boxes from deltas; the inverse of `encode`.
 
     Parameters
     ----------
     deltas, anchors
         Shape (..., 4).
     image
-        Height and width [pixels]: an edge grows at most to the longer edge / 16 times its length, against overflow.
+        Height and width [pixels]. To avoid overflow, an edge grows at most by a factor of the image's longer edge / 16.
     """
     anchor_centre, anchor_size = _centre_and_size(anchors)
     most = tf.math.log(max(image) / _GROWTH_DIVISOR)
@@ -48,7 +48,7 @@ def decode(deltas: tf.Tensor, anchors: tf.Tensor, image: tuple[int, int]) -> tf.
 
 
 def clip(boxes: tf.Tensor, image: tuple[int, int]) -> tf.Tensor:
-    """Return the parts of boxes that are inside an image of some height and width."""
+    """Clip boxes to an image of a given height and width."""
     height, width = image
     return tf.clip_by_value(boxes, 0.0, tf.constant([height, width, height, width], tf.float32))
 
@@ -67,18 +67,18 @@ def suppress(
     groups
         Shape (n,), whole numbers from 0: boxes of different groups do not suppress each other.
     iou
-        Of two that overlap more, the one with the lower score goes.
+        Of two boxes that overlap more, the lower-scoring one is dropped.
     most
         Number of boxes to return per image.
     above
-        Boxes with a score that is not higher are left out.
+        Only boxes with a higher score are kept.
 
     Returns
     -------
     tuple
         Indices (batch, most) in the order of falling scores, and which of them are valid, (batch, most) bool.
     """
-    # Groups are moved apart, so that one greedy pass over all is the same as one per group and a common best-of.
+    # Shift groups apart: one greedy pass then equals one pass per group followed by a common ranking.
     offsets = tf.cast(groups, tf.float32) * (tf.reduce_max(boxes) + 1)
     apart = boxes + offsets[None, :, None]
     indices, counts = [], []

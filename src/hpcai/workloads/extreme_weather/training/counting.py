@@ -12,8 +12,8 @@ from hpcai.workloads.extreme_weather.training.model import EXPANSION, MAPS, OUTP
 def detector_layers(benchmark: ExtremeWeatherBenchmark) -> tuple[LayerWork, ...]:
     """Return the layers that multiply; the box head is counted for the regions of training.
 
-    A convolution of kernel k with SAME padding on an output of n cells does n k^2 c_in c_out multiply-adds, the padding
-    counted as if it were data (182.0e9 for 768 x 1152 and 512 regions; benchmarks.md, section 1).
+    A convolution of kernel k with SAME padding on an output of n cells does n k^2 c_in c_out multiply-adds, counting
+    padding as data (182.0e9 for 768 x 1152 and 512 regions; benchmarks.md, section 1).
     """
     return (*_backbone(benchmark), *_pyramid(benchmark), *_proposals(benchmark), *_head(benchmark))
 
@@ -32,7 +32,7 @@ def _backbone(benchmark: ExtremeWeatherBenchmark) -> Iterator[LayerWork]:
         for block in range(count):
             name = f"stage {stage + 1} block {block + 1}"
             first = block == 0
-            # The stride sits on the 3x3 convolution, so the first 1x1 still works on the finer map.
+            # The 3x3 convolution has the stride, so the first 1x1 still works on the finer map.
             before = _cells(benchmark, FINEST_STRIDE << max(stage - 1, 0)) if first else cells
             yield LayerWork(f"{name} reduce", before * width * filters)
             yield LayerWork(f"{name} middle", cells * 3**2 * filters**2)

@@ -10,7 +10,7 @@ from hpcai.workloads.extreme_weather.training.anchors import AnchorGrid
 from hpcai.workloads.extreme_weather.training.boxes import area, clip, decode, suppress
 
 DELTA_SCALE = np.array([10.0, 10.0, 5.0, 5.0], np.float32)
-"""The box head's deltas are so many times the plain ones (tensorpack, BBOX_REG_WEIGHTS)."""
+"""Factors between the box head's deltas and the plain ones (tensorpack, BBOX_REG_WEIGHTS)."""
 _NO_SCORE = -1e30
 
 
@@ -29,7 +29,7 @@ def propose(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the proposals of each image, without a gradient: boxes (batch, n, 4), and which exist, (batch, n) bool.
 
-    From each level the best, suppressed within the level; of all levels the best.
+    Takes the best of each level, suppressed within the level, then the best of all levels.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def propose(
     image
         Height and width [pixels].
     most
-        Most proposals per level, and in total.
+        Maximum number of proposals per level, and in total.
     iou
         Limit of the suppression.
     """
@@ -56,7 +56,7 @@ def propose(
     index = tf.concat(indices, axis=1)
     chosen = tf.gather(tf.stop_gradient(deltas), index, batch_dims=1)
     boxes = clip(decode(chosen, tf.gather(grid.boxes, index), image), image)
-    # What lies outside the image has no area after clipping.
+    # Boxes outside the image have no area after clipping.
     score = tf.where(area(boxes) > 0, tf.concat(scores, axis=1), _NO_SCORE)
     most = min(most, index.shape[1])
     kept, valid = suppress(boxes, score, np.concatenate(groups), iou=iou, most=most, above=_NO_SCORE)
@@ -70,7 +70,7 @@ def detect(
     image: tuple[int, int],
     settings: Detections,
 ) -> Found:
-    """Return the detections of each image: good scores, suppressed within each class, the best of all classes.
+    """Return the detections of each image: boxes with good scores, suppressed per class, the best of all classes.
 
     Parameters
     ----------

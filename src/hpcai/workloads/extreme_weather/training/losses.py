@@ -5,7 +5,7 @@ import tensorflow as tf
 from hpcai.workloads.extreme_weather.training.anchors import Sample
 
 HUBER_DELTA = 1 / 9
-"""Where the loss of the proposals' deltas turns from square to linear."""
+"""Where the loss of the proposals' deltas changes from quadratic to linear."""
 
 
 def proposal_losses(
@@ -70,5 +70,5 @@ def huber_loss(errors: tf.Tensor, delta: float) -> tf.Tensor:
 
 
 def _sum_where(counted: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Return the sums over the second axis of what counts."""
+    """Return the sums of the counted values over the second axis."""
     return tf.reduce_sum(tf.where(counted, values, 0.0), axis=1)

@@ -1,7 +1,7 @@
 """The weights of Faster R-CNN: ResNet-50, feature pyramid, region proposal network and box head.
 
-One model in two parts that are called on their own: `PYRAMID` makes feature maps, objectness and deltas of images;
-`HEAD` makes class scores and deltas of regions. Between them lies the choice of regions, which has no weights.
+One model in two parts that are called separately: `PYRAMID` turns images into feature maps, objectness and deltas;
+`HEAD` turns regions into class scores and deltas. The selection of regions between them has no weights.
 """
 
 import itertools
@@ -19,7 +19,7 @@ PYRAMID, HEAD = "pyramid", "head"
 OUTPUTS = len(CLASSES) + 1
 """Background and classes."""
 EXPANSION = 4
-"""A bottleneck's output is so many times as wide as its 3x3 convolution."""
+"""Ratio of a bottleneck's output width to that of its 3x3 convolution."""
 MAPS = 4
 """Feature maps that regions are taken from, P2 to P5."""
 
@@ -76,7 +76,7 @@ class _Builder:
 
 
 def _seeds(seed: int) -> Iterator[int]:
-    """Yield seeds for initialisers, each of which must be an int of 31 bits."""
+    """Yield seeds for initialisers; each must fit 31 bits."""
     for number in itertools.count():
         yield int(np.random.SeedSequence([seed, number]).generate_state(1)[0]) % (2**31 - 1)
 
@@ -97,7 +97,7 @@ def build_detector(benchmark: ExtremeWeatherBenchmark, plan: RunPlan, policy: st
     policy
         Keras' type policy.
     seed
-        Decides on all weights.
+        Determines all weights.
     """
     settings, data = benchmark.model, benchmark.data
     build = _Builder(settings, plan, policy, seed)
@@ -112,14 +112,14 @@ def build_detector(benchmark: ExtremeWeatherBenchmark, plan: RunPlan, policy: st
 
 
 def kernels(model: keras.Model) -> list[keras.Variable]:
-    """Return what weight decay applies to: the kernels of convolutions and dense layers, no bias and no batch norm."""
+    """Return the variables with weight decay: kernels of convolutions and dense layers, no bias or batch norm."""
     return [variable for variable in model.trainable_variables if variable.name == "kernel"]
 
 
 def _backbone(
     build: _Builder, images: keras.KerasTensor, blocks: tuple[int, ...], filters: int
 ) -> list[keras.KerasTensor]:
-    """Return C2 to C5 of a ResNet v1.5: the stride sits on the 3x3 convolution of a stage's first bottleneck."""
+    """Return C2 to C5 of a ResNet v1.5: the 3x3 convolution of a stage's first bottleneck has the stride."""
     features = build.convolution(filters, 7, "stem", strides=2)(images)
     features = build.normalised(features, "stem")
     features = keras.layers.MaxPooling2D(3, 2, padding="same", dtype=build.policy)(features)

@@ -1,4 +1,4 @@
-"""RoIAlign: the features of regions at a fixed resolution, by bilinear sampling of the pyramid level that fits them."""
+"""RoIAlign: features of regions at a fixed resolution, by bilinear sampling of the matching pyramid level."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def roi_align(maps: Sequence[tf.Tensor], regions: tf.Tensor, settings: Regions) 
 
     The cells of a region are averages of bilinear samples at the centres of their equal parts (He et al. 2017,
     section 3); map cell k has its centre at (k + 1/2) stride, and beyond the outermost centres the map goes on
-    unchanged. All of it is linear in the maps, so that it is one product with a sparse matrix, for all levels and
+    unchanged. The operation is linear in the maps, so it is one product with a sparse matrix, for all levels and
     images together. No gradient flows into the regions.
 
     Parameters

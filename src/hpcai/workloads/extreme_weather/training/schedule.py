@@ -11,8 +11,8 @@ def peak_rate(recipe: ExtremeWeatherRecipe, global_batch: int) -> float:
 def learning_rate(recipe: ExtremeWeatherRecipe, global_batch: int, step: int, steps: int) -> float:
     """Return the learning rate of a step.
 
-    Linear warm-up from a part of the peak; after each decay point, a part of the whole training, the rate is multiplied
-    by the decay factor once more.
+    Linear warm-up from a fraction of the peak. At each decay point (a fraction of the whole training) the rate is
+    multiplied by the decay factor.
 
     Parameters
     ----------

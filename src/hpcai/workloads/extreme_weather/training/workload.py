@@ -130,7 +130,7 @@ class ExtremeWeather(Workload[ExtremeWeatherBenchmark]):
         """
         images, boxes, identities = batch
         counted = weights > 0
-        # What fills up the last batch may hold anything.
+        # Padding of the last batch may hold any value.
         prepared = self._prepared(tf.where(counted[:, None, None, None], images, 0.0))
         *maps, objectness, deltas = model.get_layer(PYRAMID)(prepared, training=False)
         limits = self.benchmark.model.proposals
@@ -159,7 +159,7 @@ class ExtremeWeather(Workload[ExtremeWeatherBenchmark]):
         }
 
     def layers(self) -> tuple[LayerWork, ...]:
-        """Return the layers that multiply; the box head works on the regions of training."""
+        """Return the layers that multiply; the box head is counted for the regions of training."""
         return detector_layers(self.benchmark)
 
     def _normaliser(self) -> tuple[tf.Tensor, tf.Tensor]:
@@ -200,7 +200,7 @@ class ExtremeWeather(Workload[ExtremeWeatherBenchmark]):
         """Return sampled regions (batch, k, 4), what they are, and the indices of their true boxes (batch, k)."""
         limits, settings = self.benchmark.model.proposals, self.benchmark.model.regions
         proposals, valid = propose(objectness, deltas, self._grid, self._image, most=limits.train, iou=limits.iou)
-        # True boxes are candidates too, so that there is a foreground from the first step on.
+        # True boxes are candidates too, so the foreground is not empty in the first steps.
         candidates = tf.concat([proposals, truth.corners], axis=1)
         exist = tf.concat([valid, truth.present], axis=1)
         overlap = pairwise_iou(candidates, truth.corners)

@@ -1,8 +1,8 @@
-"""Turns the archives of ILSVRC 2012 into the TFRecord files of the Inception scripts.
+"""Convert the archives of ILSVRC 2012 to the TFRecord files of the Inception scripts.
 
 tensorflow/models, research/inception/inception/data/build_imagenet_data.py: images sorted by class and name, shuffled
 with one seed, cut into equal files. One image is a PNG and 22 are CMYK; these become RGB JPEG images of quality 100,
-all others keep their bytes. Boxes are left empty, because they come in an archive of their own.
+all others keep their bytes. Boxes are left empty, because they come in a separate archive.
 """
 
 import io
@@ -40,14 +40,14 @@ SHUFFLE_SEED = 12345
 TRAIN, VALIDATION, DEVKIT = "ILSVRC2012_img_train", "ILSVRC2012_img_val", "ILSVRC2012_devkit_t12"
 _DEVKIT_BYTES = 1 << 28
 _RECORD_BYTES = 1024
-"""More than the features of an image take beside its JPEG data."""
+"""Upper bound for an image's features besides its JPEG data."""
 _QUALITY = 100
 _PROGRESS_S = 10.0
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Images of one split, shuffled, and the archive that they lie in."""
+    """Shuffled images of one split, and the archive that holds them."""
 
     split: Split
     archive: Path
@@ -74,7 +74,7 @@ def convert_archives(
     Raises
     ------
     DatasetError
-        If an archive is missing, damaged, or not what its name says; naming archive and member.
+        If an archive is missing, damaged or does not match its name; names archive and member.
     """
     train, validation, devkit = (_role(archives, name) for name in (TRAIN, VALIDATION, DEVKIT))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -116,7 +116,7 @@ def _require_space(sources: Sequence[_Source], folder: Path, content_bytes: int)
 
 
 def _write_split(source: _Source, classes: Classes, folder: Path) -> None:
-    """Write the files of a split, one at a time: no more than one is held in memory."""
+    """Write the files of a split one at a time, so that at most one is in memory."""
     order = list(range(len(source.images)))
     random.Random(SHUFFLE_SEED).shuffle(order)  # noqa: S311  nothing secret
     shuffled = source.images[order]
@@ -160,12 +160,12 @@ def rgb_jpeg(content: bytes, place: str) -> tuple[bytes, int, int]:
     content
         JPEG or PNG data.
     place
-        What to name in errors.
+        Place to name in errors.
 
     Raises
     ------
     DatasetError
-        If it is no image.
+        If it is not an image.
     """
     try:
         with Image.open(io.BytesIO(content), formats=("JPEG", "PNG")) as image:

@@ -1,8 +1,8 @@
-"""The generator: photographs of painted things whose class is their colour and the way of their stripes.
+"""The generator: photographs of painted objects; colour and direction of the stripes define the class.
 
-A thing covers most of the image, in front of a grey wall. Colours are mixed in linear light; lamp, lens and sensor do
-what they do in a camera: uneven light, darker corners, shot and read noise, an 8-bit transfer curve, JPEG. A class
-looks alike when its image is mirrored or magnified, because training does both.
+The object covers most of the image, in front of a grey wall. Colours mix in linear light; lamp, lens and sensor add
+uneven light, darker corners, shot and read noise, an 8-bit transfer curve and JPEG. Classes are invariant to
+mirroring and magnification, because training applies both.
 """
 
 import io
@@ -33,9 +33,9 @@ _PERIODS = (0.16, 0.28)
 _TILT = 0.2
 """Largest angle between stripes and frame [rad]."""
 _PAINT = 0.75
-"""Share of the light that the painted half of a pattern takes away."""
+"""Fraction of the light that the painted half of a pattern absorbs."""
 _BOX_SHARE = 0.7
-"""Share of the images whose box is annotated."""
+"""Fraction of images with an annotated box."""
 _FULL_WELL = 2000.0
 """Electrons of a saturated pixel: the shot noise of a small sensor."""
 _READ_NOISE = 8.0
@@ -72,7 +72,7 @@ def generate_dataset(settings: ImageClassificationData, folder: Path) -> dict[st
         "classes": settings.classes,
         "edges": list(EDGES),
         "patterns": list(PATTERNS),
-        # Another version's encoder may choose other bytes for the same pixels.
+        # Other encoder versions may write other bytes for the same pixels.
         "pillow": PIL.__version__,
     }
 
@@ -98,7 +98,7 @@ def make_record(settings: ImageClassificationData, split: Split, number: int) ->
 
 
 def describe_class(index: int, classes: int) -> str:
-    """Return what is seen on the images of a class, counted from 0."""
+    """Describe the images of a class, counted from 0."""
     return f"{PATTERNS[index % len(PATTERNS)]} of hue {360 * _hue(index, classes):.0f} degrees"
 
 
@@ -116,14 +116,14 @@ def _hue(index: int, classes: int) -> float:
 
 
 def _draw_box(random: np.random.Generator) -> Box:
-    """Return where the thing is: at least three quarters of each edge."""
+    """Return the object's box: at least three quarters of each edge."""
     extents = random.uniform(0.75, 1.0, 2)
     ymin, xmin = random.uniform(0, 1 - extents)
     return (float(ymin), float(xmin), float(ymin + extents[0]), float(xmin + extents[1]))
 
 
 def _scene(random: np.random.Generator, size: tuple[int, int], box: Box, index: int, classes: int) -> FloatArray:
-    """Return the light that reaches the camera from wall and thing, (height, width, 3), at most about 1."""
+    """Return the light that reaches the camera from wall and object, (height, width, 3), at most about 1."""
     height, width = size
     y, x = np.mgrid[0:height, 0:width] + 0.5
     colour = _colour((_hue(index, classes) + random.uniform(-0.03, 0.03)) % 1, random.uniform(0.6, 0.9))
@@ -152,7 +152,7 @@ def _stripes(random: np.random.Generator, name: str, y: FloatArray, x: FloatArra
 
 
 def _photograph(random: np.random.Generator, light: FloatArray) -> NDArray[np.uint8]:
-    """Return what a camera makes of the light: corners darken, photons and electrons are counted, values are coded."""
+    """Return the light as a camera records it: darker corners, counted photons and electrons, coded values."""
     height, width, _ = light.shape
     y, x = np.mgrid[0:height, 0:width] + 0.5
     # The natural fall-off cos^4 of a lens whose corner lies 25 degrees off its axis.

@@ -1,8 +1,8 @@
-"""The archives of ILSVRC 2012 as their publisher makes them: which classes there are, and where each image lies.
+"""Index the archives of ILSVRC 2012 as published: their classes, and the position of each image.
 
 ``ILSVRC2012_img_train.tar`` holds one tar archive per class, named by its WordNet id; ``ILSVRC2012_img_val.tar`` holds
-numbered images; the classes of those are in ``ILSVRC2012_devkit_t12.tar.gz``. The images stay where they are: tar does
-not compress, so an offset is enough to read one, in any order and without unpacking 144 GB.
+numbered images, whose classes are in ``ILSVRC2012_devkit_t12.tar.gz``. Images stay in place: tar does not compress, so
+an offset suffices to read any image, in any order, without unpacking 144 GB.
 """
 
 import re
@@ -24,7 +24,7 @@ _CLASS_ARCHIVE = re.compile(r"(n\d{8})\.tar")
 _TRAIN_IMAGE = re.compile(r"(n\d{8})_\d{1,9}\.JPEG")
 _VALIDATION_IMAGE = re.compile(r"ILSVRC2012_val_(\d{8})\.JPEG")
 IMAGE = np.dtype([("name", "S32"), ("offset", "i8"), ("size", "i8"), ("label", "i4")])
-"""Name of an image, where it lies in the archive, and its label: 52 bytes, because there are 1.3 million."""
+"""Name, archive offset, size and label of an image: only 52 bytes, because there are 1.3 million."""
 
 Images = NDArray[np.void]
 """Array of `IMAGE`."""
@@ -32,7 +32,7 @@ Images = NDArray[np.void]
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes in the order of their labels (1 is the first), and the labels of the validation images in theirs."""
+    """Classes in the order of their labels (from 1), and the labels of the validation images in the images' order."""
 
     synsets: tuple[str, ...]
     texts: tuple[str, ...]
@@ -42,13 +42,13 @@ class Classes:
 def read_devkit(folder: Path, classes: int) -> Classes:
     """Return the classes and the validation set's labels from the unpacked development kit.
 
-    The label of a class is the rank of its WordNet id, from 1, as in the Inception scripts; the kit's own numbers are
-    others.
+    The label of a class is the rank of its WordNet id, from 1, as in the Inception scripts; the kit numbers classes
+    differently.
 
     Raises
     ------
     DatasetError
-        If a file is missing or damaged, or there are other than ``classes`` classes.
+        If a file is missing or damaged, or the number of classes is not ``classes``.
     """
     meta = _only(folder, "meta.mat")
     rows = sorted(_leaves(meta))
@@ -72,7 +72,7 @@ def _only(folder: Path, name: str) -> Path:
 
 
 def _leaves(meta: Path) -> list[tuple[str, int, str]]:
-    """Return WordNet id, the kit's number and text of the classes; the table has their parents in WordNet as well."""
+    """Return WordNet id, the kit's number and text of the classes; the table also holds their WordNet parents."""
     try:
         table = np.atleast_1d(loadmat(str(meta), squeeze_me=True)["synsets"])
         return [
@@ -80,7 +80,7 @@ def _leaves(meta: Path) -> list[tuple[str, int, str]]:
             for row in table
             if row["num_children"] == 0
         ]
-    except Exception as error:  # scipy raises whatever comes to its mind when a file is damaged
+    except Exception as error:  # scipy may raise anything on a damaged file
         raise DatasetError(
             f"{meta}: cannot be read ({error}), expected the table synsets of the development kit; fetch it again"
         ) from error
@@ -105,8 +105,8 @@ def index_train(archive: Path, classes: Classes) -> Images:
     Raises
     ------
     DatasetError
-        Naming archive and member: something that is neither class nor image, a class that is missing, a cut or
-        damaged archive.
+        If a member is neither class nor image, a class is missing, or the archive is cut or damaged; names archive
+        and member.
     """
     labels = {synset: label for label, synset in enumerate(classes.synsets, 1)}
     parts: dict[str, Images] = {}
@@ -139,7 +139,7 @@ def index_validation(archive: Path, classes: Classes) -> Images:
     Raises
     ------
     DatasetError
-        Naming archive and member of what is wrong.
+        If a member is not a validation image, or the archive is damaged; names archive and member.
     """
 
     def find(name: str) -> int:
@@ -158,7 +158,7 @@ def index_validation(archive: Path, classes: Classes) -> Images:
 
 
 def _images(window: Window, find_label: Callable[[str], int]) -> Images:
-    """Return the images of an archive, sorted by name; ``find_label`` gives 0 for a name that does not belong there."""
+    """Return the images of an archive, sorted by name; ``find_label`` returns 0 for a foreign name."""
     rows: list[tuple[bytes, int, int, int]] = []
     for member in members(window):
         label = find_label(member.name)

@@ -19,11 +19,11 @@ class ImageClassificationDataModule(TfrecordDataModule[ImageClassificationData])
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
-        """Empty: each image has a size of its own."""
+        """Empty, because images vary in size."""
         return ()
 
     def split_files(self, split: Split) -> int | None:
-        """Return the number of shards of a split, unless somebody else made them."""
+        """Return the number of shards of a split; None for files made elsewhere."""
         if self.settings.source == "existing":
             return None
         return self.settings.train_shards if split == "train" else self.settings.validation_shards

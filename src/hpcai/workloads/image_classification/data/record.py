@@ -78,7 +78,7 @@ def encode_record(record: ImageRecord) -> bytes:
 def decode_record(payload: bytes | memoryview, classes: int) -> ImageRecord:
     """Return an image after checking that its record is what training expects.
 
-    The header of the JPEG data is read, its pixels are not decoded.
+    Only the JPEG header is read; pixels are not decoded.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def decode_record(payload: bytes | memoryview, classes: int) -> ImageRecord:
     Raises
     ------
     DatasetError
-        Naming the feature, what was found and what was expected.
+        If a feature is missing or wrong; names the feature, what was found and what was expected.
     """
     features = decode_example(payload)
     _check_features(features)
@@ -125,7 +125,7 @@ def _check_features(features: Mapping[str, Decoded]) -> None:
     for name, kind in _KINDS.items():
         value = features[name]
         found = _kind(value)
-        # A list that holds nothing may have lost its type when it was written.
+        # An empty list may have lost its type when it was written.
         if found != kind and len(value):
             raise DatasetError(f"feature {name}: found {found} values, expected {kind}; convert the images again")
 

@@ -22,7 +22,7 @@ def find_shards(root: Path) -> Found | None:
     Raises
     ------
     DatasetError
-        If a file of a split is missing, or files of several conversions lie together.
+        If a file of a split is missing, or files of several conversions are mixed.
     """
     folders = dict.fromkeys(SPLITS, ".")
     found = _files(root, folders)

@@ -1,4 +1,4 @@
-"""Where the members of a tar archive lie, of an archive inside an archive too, without unpacking anything."""
+"""Locate the members of a tar archive, including nested archives, without unpacking them."""
 
 import tarfile
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from hpcai.core.errors import DatasetError
 
 REFUSED = "the archive is refused; fetch it from its publisher"
 _HEADER_BYTES = 1 << 20
-"""What tarfile reads at once of an honest archive stays far below this; it holds it in memory."""
+"""Upper bound for one read by tarfile, which holds it in memory; valid archives stay far below."""
 _BLOCK_BYTES = 512
 
 
 class Window:
-    """A part of an open file that tarfile takes for a file of its own; it gives out headers, never whole members.
+    """Part of an open file that tarfile treats as a whole file; it serves headers, never whole members.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class Window:
     start, size
         First byte and number of bytes.
     name
-        What to call the part in errors.
+        Name of the part in errors.
     """
 
     def __init__(self, file: BinaryIO, start: int, size: int, name: str) -> None:
@@ -61,7 +61,7 @@ def members(window: Window) -> Iterator[tarfile.TarInfo]:
     Raises
     ------
     DatasetError
-        Naming archive and member: a link, a device, a sparse file, a cut or damaged archive.
+        If a member is a link, a device or sparse, or the archive is cut or damaged; names archive and member.
     """
     count = 0
     try:
@@ -70,7 +70,7 @@ def members(window: Window) -> Iterator[tarfile.TarInfo]:
                 if not member.isreg() or member.issparse():
                     raise refused(window, member, "plain files")
                 count += 1
-                # Otherwise the list of members grows without end.
+                # Otherwise the list of members grows without bound.
                 tar.members = []
                 yield member
             _require_end(window, tar.offset)
@@ -81,7 +81,7 @@ def members(window: Window) -> Iterator[tarfile.TarInfo]:
 
 
 def _require_end(window: Window, position: int) -> None:
-    """Check that an archive ends with zeros: tarfile takes a damaged header for the end without a word."""
+    """Check that an archive ends with zeros: tarfile silently treats a damaged header as the end."""
     window.seek(position)
     end = window.read(_BLOCK_BYTES)
     if end.strip(b"\0") or len(end) < _BLOCK_BYTES:

@@ -1,4 +1,4 @@
-"""ResNet v1.5 (HPC AI500, resnet50v1.5/model/): bottleneck blocks whose stride sits on the 3x3 convolution."""
+"""ResNet v1.5 (HPC AI500, resnet50v1.5/model/): bottleneck blocks with the stride on the 3x3 convolution."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ class NormalisedPixels(layers.Layer):  # type: ignore[misc]
     """(x - channel mean) / 255 of float32 pixels in 0..255, in the layer's compute type."""
 
     def __init__(self, **keywords: object) -> None:
-        # Pixels are normalised before they lose digits to a narrow compute type.
+        # Normalise before the cast: a narrow compute type would lose digits.
         super().__init__(autocast=False, **keywords)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -56,7 +56,7 @@ class ResNet:
 
     def build(self, crop: int, outputs: int, policy: str) -> keras.Model:
         """Return the network from pixels, (batch, crop, crop, 3) in 0..255, to float32 logits, (batch, outputs)."""
-        # A policy of its own for each layer would say the same 170 times.
+        # One shared policy; separate ones would repeat it 170 times.
         before = keras.config.dtype_policy()
         keras.config.set_dtype_policy(policy)
         try:
@@ -95,7 +95,7 @@ class ResNet:
     def _convolution(
         self, inputs: keras.KerasTensor, filters: int, kernel: int, stride: int, name: str
     ) -> keras.KerasTensor:
-        """Return convolution and batch normalisation; zeros are padded alike on both sides, whatever the stride.
+        """Return convolution and batch normalisation, zero-padded equally on both sides for any stride.
 
         TensorFlow's SAME pads a strided convolution of an even edge on one side only (blocks/conv2d_block.py).
         """
@@ -119,7 +119,7 @@ class ResNet:
 
 
 def _seeds(seed: int) -> Iterator[int]:
-    """Yield a seed for each layer; Keras wants them to fit a signed 32-bit integer."""
+    """Yield a seed for each layer that fits a signed 32-bit integer, as Keras requires."""
     random = np.random.default_rng(seed)
     while True:
         yield int(random.integers(2**31 - 1))
@@ -128,8 +128,8 @@ def _seeds(seed: int) -> Iterator[int]:
 def layer_work(settings: ImageClassificationModel, crop: int, outputs: int) -> tuple[LayerWork, ...]:
     """Return the layers that multiply, for one image.
 
-    A convolution with kernel k from c_in to c_out channels onto an edge e does e^2 k^2 c_in c_out multiply-adds, the
-    padding counted as if it were data: 4.089e9 for ResNet-50 at 224 pixels and 1001 outputs.
+    A convolution with kernel k from c_in to c_out channels onto an edge e does e^2 k^2 c_in c_out multiply-adds,
+    counting padding as data: 4.089e9 for ResNet-50 at 224 pixels and 1001 outputs.
     """
     filters = settings.stem_filters
     edge = -(-crop // 2)

@@ -37,8 +37,8 @@ def parse_record(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 def train_pixels(jpeg: tf.Tensor, boxes: tf.Tensor, crop: int, seed: tf.Tensor) -> tf.Tensor:
     """Return a random part of an image, mirrored half the time; (crop, crop, 3) float32 in 0..255.
 
-    The part covers at least a tenth of one of the boxes; the whole image counts as the box if there is none, and is
-    taken if no part is found in 100 tries.
+    The part covers at least a tenth of one of the boxes. Without boxes the whole image counts as the box; it is also
+    used if no part is found in 100 tries.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def train_pixels(jpeg: tf.Tensor, boxes: tf.Tensor, crop: int, seed: tf.Tensor) 
         use_image_if_no_bounding_boxes=True,
     )
     window = tf.concat([begin[:2], size[:2]], axis=0)
-    # Only the part is decoded; it is the same as that part of the whole image.
+    # Decode only the part; its pixels equal those of the whole image.
     pixels = tf.image.decode_and_crop_jpeg(jpeg, window, **_JPEG)
     # Before the resize, as in the reference: its bilinear samples do not lie symmetrically.
     pixels = tf.image.stateless_random_flip_left_right(pixels, mirror_seed)
@@ -74,7 +74,7 @@ def evaluation_pixels(jpeg: tf.Tensor, crop: int, resize_edge: int) -> tf.Tensor
     """Return the centre of an image whose shorter side was made ``resize_edge``; (crop, crop, 3) float32 in 0..255."""
     pixels = tf.image.decode_jpeg(jpeg, **_JPEG)
     size = tf.shape(pixels)[:2]
-    # In integers: the reference's float32 product can fall just short of the shorter side.
+    # Integers: the reference's float32 product can fall just short of the shorter side.
     resized = size * resize_edge // tf.reduce_min(size)
     pixels = _resize(pixels, resized)
     top, left = tf.unstack((resized - crop) // 2)

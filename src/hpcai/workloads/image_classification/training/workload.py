@@ -1,4 +1,4 @@
-"""Image classification: ResNet-50 v1.5 names what an image shows (HPC AI500 V2.0, resnet50v1.5/)."""
+"""Image classification: ResNet-50 v1.5 classifies images (HPC AI500 V2.0, resnet50v1.5/)."""
 
 import math
 from typing import Any, ClassVar
@@ -11,6 +11,10 @@ from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
 from hpcai.training.backend import half_square_sum
+from hpcai.training.lamb import MAX_GRADIENT_NORM, Lamb
+from hpcai.training.lars import EPSILON as LARS_EPSILON
+from hpcai.training.lars import Lars, is_scale_or_shift
+from hpcai.training.moments import EPSILON as LAMB_EPSILON
 from hpcai.training.momentum import MomentumSGD
 from hpcai.training.schedules import scaled_rate
 from hpcai.training.work import LayerWork
@@ -21,7 +25,7 @@ from hpcai.workloads.image_classification.training.preprocessing import evaluati
 
 
 class ImageClassification(Workload[ImageClassificationBenchmark]):
-    """ResNet at the size that its benchmark file says."""
+    """ResNet at the size set in its benchmark file."""
 
     mlperf_name: ClassVar[str] = "image_classification"
     quality_metric: ClassVar[str] = "top1_accuracy"
@@ -52,20 +56,25 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         return network.build(self.benchmark.data.crop, self.outputs, self.policy)
 
     def build_optimizer(self) -> keras.optimizers.Optimizer:
-        """Return SGD with momentum."""
-        return MomentumSGD(self.learning_rate(0), momentum=self.benchmark.recipe.momentum)
+        """Return SGD with momentum, LARS or LAMB; these two leave batch norm and bias out of decay and adaptation."""
+        recipe, rate = self.benchmark.recipe, self.learning_rate(0)
+        if recipe.optimizer == "lars":
+            return Lars(rate, recipe.momentum, recipe.weight_decay, recipe.trust_coefficient)
+        if recipe.optimizer == "lamb":
+            return Lamb(rate, recipe.betas, recipe.weight_decay, exempt=is_scale_or_shift)
+        return MomentumSGD(rate, momentum=recipe.momentum)
 
     @property
     def peak_rate(self) -> float:
-        """Learning rate that the warm-up leads to."""
+        """Learning rate at the end of the warm-up."""
         recipe = self.benchmark.recipe
-        return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, "linear")
+        return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, recipe.scaling)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step: linear warm-up from 0, then cosine or steps, both counted from step 0.
 
-        Counting from step 0 makes the rate fall from 1.000 to 0.981 of the peak where the warm-up ends
-        (utils/learning_rate.py). A boundary of the steps first acts one step after it, as in
+        Because of that, the rate falls from 1.000 to 0.981 of the peak where the warm-up ends
+        (utils/learning_rate.py). A boundary between rates takes effect one step later, as in
         ``tf.train.piecewise_constant``.
         """
         recipe, epoch_steps = self.benchmark.recipe, self.plan.epoch_steps
@@ -82,7 +91,8 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         """Return cross entropy with smoothed labels plus the penalty on all trainable variables.
 
         The target is 1 - s + s/n for the label and s/n for each other one of n outputs, s = label_smoothing. The
-        penalty includes scales and shifts of batch norm and the bias: A5 forbids to leave them out.
+        penalty includes scales and shifts of batch norm and the bias: A5 forbids excluding them. LARS and LAMB have
+        their decay in the step instead, and no penalty.
         """
         pixels, labels = batch
         recipe = self.benchmark.recipe
@@ -91,32 +101,32 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         is_label = ops.arange(self.outputs, dtype="int32") == labels[:, None]
         targets = ops.where(is_label, np.float32(1 - recipe.label_smoothing + others), np.float32(others))
         error = ops.mean(ops.categorical_crossentropy(targets, logits, from_logits=True))
-        if recipe.weight_decay == 0:
+        if recipe.weight_decay == 0 or recipe.optimizer != "sgd":
             return error
         squares = sum(half_square_sum(variable.value) for variable in model.trainable_variables)
         return error + recipe.weight_decay * squares
 
     def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
-        """Return the number of images and of those whose largest logit is the label's; (1, 2) float64."""
+        """Return the number of images, and of those whose largest logit is the label's; (1, 2) float64."""
         pixels, labels = batch
         logits = model(pixels, training=False)
         best = ops.cast(ops.argmax(logits, axis=1), "int32")
-        # The largest of numbers that are none would be the first, which is the label of many.
+        # argmax over NaN returns the first class, which many images have as label.
         correct = (best == labels) & ops.all(ops.isfinite(logits), axis=1) & (weights > 0)
         counts = [ops.sum(ops.cast(values, "float64")) for values in (weights, correct)]
         return ops.stack(counts)[None]
 
     def quality(self, rows: NDArray[np.float64]) -> float:
-        """Return the share of images whose class was named."""
+        """Return the share of correctly classified images."""
         counted, correct = rows.sum(axis=0)
         return float(correct / counted)
 
     def hyperparameters(self) -> dict[str, Any]:
-        """Return the recipe; HPC AI500 has no rules for logs, so these keys are MLPerf's where it has one."""
+        """Return the recipe; HPC AI500 has no rules for logs, so the keys are MLPerf's where it has one."""
         recipe = self.benchmark.recipe
         found: dict[str, Any] = {
             constants.OPT_NAME: recipe.optimizer,
-            "sgd_opt_momentum": recipe.momentum,
+            **self._constants(),
             constants.OPT_BASE_LR: self.peak_rate,
             constants.OPT_LR_WARMUP_EPOCHS: recipe.warmup_epochs,
             constants.OPT_WEIGHT_DECAY: recipe.weight_decay,
@@ -127,6 +137,25 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
             found[constants.OPT_LR_DECAY_BOUNDARY_EPOCHS] = list(recipe.decay_epochs)
             found[constants.OPT_LR_DECAY_FACTOR] = recipe.decay_factor
         return found
+
+    def _constants(self) -> dict[str, Any]:
+        """Return what only the recipe's optimizer has; keys are MLPerf's for ResNet-50 and DeepCAM."""
+        recipe = self.benchmark.recipe
+        if recipe.optimizer == "lamb":
+            return {
+                "opt_betas": list(recipe.betas),
+                "opt_eps": LAMB_EPSILON,
+                "opt_bias_correction": True,
+                "opt_grad_averaging": True,
+                "opt_max_grad_norm": MAX_GRADIENT_NORM,
+            }
+        if recipe.optimizer == "lars":
+            return {
+                "lars_opt_momentum": recipe.momentum,
+                "lars_epsilon": LARS_EPSILON,
+                "lars_opt_trust_coefficient": recipe.trust_coefficient,
+            }
+        return {"sgd_opt_momentum": recipe.momentum}
 
     def layers(self) -> tuple[LayerWork, ...]:
         """Return convolutions and the dense layer, counted by a formula."""

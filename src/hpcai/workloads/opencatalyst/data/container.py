@@ -27,7 +27,7 @@ def file_name(number: int) -> str:
 
 
 def write_graphs(path: Path, graphs: Iterable[Graph]) -> int:
-    """Write graphs as one LMDB file, a bounded number of them in memory at a time; return how many.
+    """Write graphs to one LMDB file, with a bounded number of them in memory; return their number.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def write_graphs(path: Path, graphs: Iterable[Graph]) -> int:
 
 
 def _put(environment: lmdb.Environment, items: list[tuple[bytes, bytes]]) -> None:
-    """Write items in one transaction; the map grows with the file, because a limit on memory counts it."""
+    """Write items in one transaction; the map grows with the file, because memory limits count the map."""
     while True:
         try:
             with environment.begin(write=True) as transaction:
@@ -70,7 +70,7 @@ def read_graphs(path: Path, limits: GraphLimits) -> Iterator[Graph]:
     Raises
     ------
     DatasetError
-        Naming file, key and field: damage of any kind, missing keys or fields, other types or shapes.
+        On damage, missing keys or fields, wrong types or shapes; names file, key and field.
     """
     entries = check_pages(path)
     try:
@@ -83,7 +83,7 @@ def read_graphs(path: Path, limits: GraphLimits) -> Iterator[Graph]:
 
 
 def count_graphs(path: Path) -> int:
-    """Return the number of graphs that a file says it has."""
+    """Return the number of graphs that a file declares."""
     entries = check_pages(path)
     try:
         with _opened(path) as file, file.begin() as transaction:

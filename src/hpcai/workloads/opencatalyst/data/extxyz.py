@@ -1,6 +1,6 @@
-"""Converts the published files of OC20's task S2EF, pairs of ``*.extxyz.xz`` and ``*.txt.xz``, to LMDB.
+"""Convert the published files of OC20's task S2EF, pairs of ``*.extxyz.xz`` and ``*.txt.xz``, to LMDB.
 
-As the MLPerf HPC reference does once (open_catalyst/scripts/uncompress.py, then preprocess_ef.py with --get-edges and
+Follows the MLPerf HPC reference (open_catalyst/scripts/uncompress.py, then preprocess_ef.py with --get-edges and
 --ref-energy): line n of the text, ``random<sid>,frame<fid>,<reference energy>``, belongs to frame n of the structures.
 """
 
@@ -47,12 +47,12 @@ def convert_pairs(source: Path, folder: Path, limits: GraphLimits) -> int:
     folder
         Empty folder for data.0000.lmdb and so on, in the order of the pairs' names.
     limits
-        What becomes an edge.
+        Limits for edges.
 
     Raises
     ------
     DatasetError
-        Naming file and frame: a file without its partner, damage, lines and frames that do not agree.
+        If a file has no partner or is damaged, or lines and frames disagree; names file and frame.
     """
     pairs = sorted(source.rglob(f"*{STRUCTURES}"))
     lonely = {path.name for path in source.rglob(f"*{LINES}")} ^ {_lines_of(path).name for path in pairs}
@@ -81,7 +81,7 @@ def read_pair(structures: Path, limits: GraphLimits) -> Iterator[Graph]:
     Raises
     ------
     DatasetError
-        Naming file and frame.
+        If a file is damaged, or lines and frames disagree; names file and frame.
     """
     number = -1
     try:
@@ -116,7 +116,7 @@ def _read_frame(frames: io.TextIOBase, place: str) -> Atoms:
     text = first + "".join(frames.readline(_MOST_LINE_CHARACTERS) for _ in range(count + 1))
     try:
         atoms = ase.io.read(io.StringIO(text), index=0, format="extxyz")
-    except Exception as error:  # ASE raises nearly everything on damaged text
+    except Exception as error:  # ASE may raise anything on damaged text
         raise DatasetError(f"{place}: found {type(error).__name__}: {error}, expected extxyz; {REPAIR}") from error
     if atoms.calc is None or not {"energy", "forces"} <= atoms.calc.results.keys():
         raise DatasetError(f"{place}: found no energy or forces, expected both; {REPAIR}")
@@ -150,7 +150,7 @@ def split_of(names: Sequence[str]) -> str:
     Raises
     ------
     DatasetError
-        If the names say neither or both.
+        If the names match neither split or both.
     """
     marks = {"train": "train", "validation": "val"}
     found = [split for split, mark in marks.items() if any(re.search(rf"(^|[_.]){mark}", name) for name in names)]

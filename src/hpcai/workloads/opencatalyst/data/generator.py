@@ -31,16 +31,16 @@ class _Job:
 def generate_dataset(settings: OpenCatalystData, folder: Path, workers: int | None = None) -> dict[str, object]:
     """Write all samples below ``folder`` and return the facts of the generator for the manifest.
 
-    Equal settings give equal files, whatever the number of workers.
+    Files depend on the settings alone, not on the number of workers.
 
     Parameters
     ----------
     settings
-        Sizes, seed, cut-off and what to build.
+        Sizes, seed, cut-off and slabs.
     folder
         Receives train/ and validation/; the caller publishes it.
     workers
-        Number of processes; the usable processors if not given.
+        Number of processes; defaults to the usable processors.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def generate_dataset(settings: OpenCatalystData, folder: Path, workers: int | No
 
 
 def graph_limits(settings: OpenCatalystData) -> GraphLimits:
-    """Return what becomes an edge."""
+    """Return the limits for edges."""
     return GraphLimits(settings.cutoff_angstrom, settings.max_neighbours)
 
 

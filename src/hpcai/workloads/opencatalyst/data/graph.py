@@ -1,4 +1,4 @@
-"""One structure of OC20 as a graph: its fields, what they must be, and the tf.train.Example that TensorFlow reads.
+"""One structure of OC20 as a graph: its fields, their constraints, and the tf.train.Example that TensorFlow reads.
 
 Fields and types as the MLPerf HPC reference makes them (open_catalyst/ocpmodels/preprocessing/atoms_to_graphs.py and
 scripts/preprocess_ef.py).
@@ -23,7 +23,7 @@ HIGHEST_NUMBER = 94
 SUBSURFACE, SURFACE, ADSORBATE = 0, 1, 2
 """The tags of atoms (Open Catalyst 2020 dataset, arXiv:2010.09990)."""
 _ROUNDING_ANGSTROM = 1e-3
-"""Positions are float32: a distance recomputed from them may exceed the one that the list was made with."""
+"""Positions are float32: a distance recomputed from them may exceed the one that the edges were made with."""
 _MOST_EXTREME_OFFSET = 127
 REPAIR = "make the dataset again, or correct the settings cutoff_angstrom and max_neighbours"
 
@@ -33,7 +33,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class GraphLimits:
-    """What the edges of a graph must keep to."""
+    """Limits on the edges of a graph."""
 
     cutoff_angstrom: float
     max_neighbours: int
@@ -62,7 +62,7 @@ class Graph:
     force
         eV/Angstrom, (N, 3).
     fixed
-        (N,): 1 for an atom that is held in its place.
+        (N,): 1 for an atom held in place.
     tags
         (N,): 0 below the surface, 1 surface, 2 adsorbate.
     """
@@ -129,7 +129,7 @@ def count_triplets(graph: Graph) -> int:
 
 
 def _edge_codes(source: Integers, centre: Integers, offsets: Integers) -> Integers:
-    """Return one number for each edge that no other edge has."""
+    """Return a number that is unique to each edge."""
     digits = [source, centre, *(offsets + _MOST_EXTREME_OFFSET).T]
     code = np.zeros_like(source)
     for digit, base in zip(digits, (1, 1 << 16, *[1 << 8] * 3), strict=True):
@@ -138,12 +138,12 @@ def _edge_codes(source: Integers, centre: Integers, offsets: Integers) -> Intege
 
 
 def graph_from_fields(fields: Mapping[str, object], limits: GraphLimits) -> Graph:
-    """Return the graph with some fields after checking all of them.
+    """Build a graph from its fields after checking all of them.
 
     Raises
     ------
     DatasetError
-        Naming the field: missing, of another type or shape, counts that do not agree, values out of range.
+        If a field is missing, has a wrong type or shape, disagrees in counts or is out of range; names the field.
     """
     pos = _array(fields, "pos", "f", (None, 3))
     atoms = len(pos)

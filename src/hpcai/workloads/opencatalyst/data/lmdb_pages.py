@@ -1,7 +1,7 @@
-"""Checks the pages of an LMDB file, because LMDB itself follows a damaged pointer out of the file and dies with it.
+"""Check the pages of an LMDB file: LMDB itself follows a damaged pointer out of the file and crashes.
 
 Layout from LMDB 0.9, libraries/liblmdb/mdb.c (MDB_page, MDB_meta, MDB_db, MDB_node), 64-bit little-endian: pages begin
-with their own number; pages 0 and 1 are copies of the meta page, of which the one with the later transaction holds;
+with their own number; pages 0 and 1 are copies of the meta page, and the one with the later transaction is valid;
 the main tree has branch and leaf pages, and large values lie in runs of overflow pages.
 """
 
@@ -60,7 +60,8 @@ def check_pages(path: Path) -> int:
     Raises
     ------
     DatasetError
-        Naming file and page: no LMDB file, an empty or cut one, pages that point outside or at each other.
+        If it is not an LMDB file, is empty or cut, or has pages that point outside or at each other; names file and
+        page.
     """
     try:
         with path.open("rb") as file:

@@ -21,7 +21,7 @@ from hpcai.workloads.opencatalyst.data.graph import Graph, count_triplets
 from hpcai.workloads.opencatalyst.settings import OpenCatalystData
 
 MEMBER_GRAPHS = 64
-"""Graphs of one TFRecord file: few files for the staging, and many for the order of an epoch."""
+"""Graphs per TFRecord file: few enough files for staging, enough to shuffle an epoch."""
 STATISTICS_GRAPHS = 20_000
 """Larger training sets are sampled evenly: the error of a standard deviation of millions of forces is far below 1 %."""
 _UNPACKED = "unpacked"
@@ -32,11 +32,11 @@ class OpenCatalystDataModule(DataModule[OpenCatalystData]):
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
-        """Graphs have none."""
+        """Empty, because graphs vary in size."""
         return ()
 
     def split_files(self, split: Split) -> int | None:
-        """Return the number of LMDB files of a split, unless somebody else made them."""
+        """Return the number of LMDB files of a split; None for files made elsewhere."""
         if self.settings.source == "existing":
             return None
         return -(-self.settings.samples(split) // self.settings.samples_per_file)
@@ -70,8 +70,8 @@ class OpenCatalystDataModule(DataModule[OpenCatalystData]):
         """Return facts about the training graphs.
 
         ``force_standard_deviation`` is that of all components of the free atoms' forces, eV/Angstrom; ``mean_``,
-        ``standard_deviation_`` and ``max_`` atoms and edges are per graph, of all graphs of both splits, so that the
-        room of a batch can be settled; ``mean_triplets`` is of the graphs that the forces are taken from.
+        ``standard_deviation_`` and ``max_`` atoms and edges are per graph, over all graphs of both splits, and
+        determine the room of a batch; ``mean_triplets`` covers the graphs that the forces are taken from.
         """
         files = [root / path for split in SPLITS for path in sorted(found[split])]
         training = sum(count_graphs(root / path) for path in found["train"])

@@ -1,7 +1,7 @@
-"""Neighbours in a periodic structure: all within a radius, at most so many nearest ones, oneself excluded.
+"""Neighbours in a periodic structure: the nearest ones within a radius, up to a maximum, without the atom itself.
 
-What the MLPerf HPC reference takes from pymatgen (open_catalyst/ocpmodels/preprocessing/atoms_to_graphs.py), computed
-directly: distances to every atom in every image of the cell that can reach into the radius.
+Replaces pymatgen in the MLPerf HPC reference (open_catalyst/ocpmodels/preprocessing/atoms_to_graphs.py): computes the
+distances to every atom in every image of the cell that can reach into the radius.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hpcai.workloads.opencatalyst.data.graph import GraphLimits, Integers
 
 _SAME_PLACE_ANGSTROM = 1e-8
-"""Shorter distances are an atom and itself (atoms_to_graphs.py, _reshape_features)."""
+"""Shorter distances are from an atom to itself (atoms_to_graphs.py, _reshape_features)."""
 
 
 def find_edges(

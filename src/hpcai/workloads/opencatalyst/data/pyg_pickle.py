@@ -1,7 +1,7 @@
-"""Reads pickled PyTorch Geometric `Data` objects without PyTorch, and without running anything that a pickle names.
+"""Read pickled PyTorch Geometric `Data` objects without PyTorch, and without running anything that a pickle names.
 
-A pickle is a program that may call whatever it can import. This reader knows a few names, each of which it answers
-with a harmless stand-in of its own, and refuses all others. A tensor is a view (offset, shape, strides) of a storage,
+A pickle is a program that can call anything it can import. This reader maps a few names to harmless stand-ins and
+refuses all others. A tensor is a view (offset, shape, strides) of a storage,
 which torch.save wrote in its format before 1.6: five pickles and then the raw numbers (torch/serialization.py,
 `_legacy_save`; torch/storage.py, `__reduce__`).
 """
@@ -40,7 +40,7 @@ STORAGES: dict[str, str] = {
 }
 """Classes of torch and the little-endian numbers that they hold."""
 _SIZED = {"PUT", "BINPUT", "LONG_BINPUT", "FRAME"}
-"""Instructions whose number asks for memory: the place of an object, or the bytes that follow."""
+"""Instructions whose argument allocates memory: the index of an object, or the number of bytes that follow."""
 _CALLS = {"REDUCE", "NEWOBJ", "NEWOBJ_EX", "OBJ", "INST"}
 _MOST_CALLS = 1000
 """Three per tensor and one per NumPy scalar; each may copy an argument that all of them share."""
@@ -58,7 +58,7 @@ def read_data(payload: bytes) -> dict[str, object]:
     Raises
     ------
     DatasetError
-        If the pickle is damaged, is no `Data` object, or names anything that such an object does not need.
+        If the pickle is damaged, is not a `Data` object, or names anything that such an object does not need.
     """
     found = _load_data(payload)
     if not isinstance(found, _Data):
@@ -95,22 +95,22 @@ def _problem(found: str, expected: str) -> DatasetError:
 
 
 class _Sealed(type):
-    """Keeps a pickle from changing the stand-ins for the pickles that follow."""
+    """Keeps a pickle from changing the stand-ins for later pickles."""
 
     def __setattr__(cls, name: str, value: object) -> NoReturn:
         raise TypeError(f"{cls.__name__}.{name} cannot be set")
 
 
 class _Data(metaclass=_Sealed):
-    """Stands for torch_geometric.data.data.Data: attributes and no behaviour."""
+    """Stand-in for torch_geometric.data.data.Data: attributes and no behaviour."""
 
 
 class _Store(metaclass=_Sealed):
-    """Stands for torch_geometric.data.storage.GlobalStorage."""
+    """Stand-in for torch_geometric.data.storage.GlobalStorage."""
 
 
 class _Function(NamedTuple):
-    """Stands for a function of torch or NumPy; a tuple, because a pickle can give a tuple no other state."""
+    """Stand-in for a function of torch or NumPy; a tuple, because a pickle cannot give a tuple any state."""
 
     call: Callable[..., object]
 
@@ -119,19 +119,19 @@ class _Function(NamedTuple):
 
 
 class _StorageType(NamedTuple):
-    """Stands for torch.FloatStorage and the like; a tuple as above, because all files of a process share it."""
+    """Stand-in for torch.FloatStorage and the like; a tuple as above, because all files of a process share it."""
 
     dtype: np.dtype[np.generic]
 
 
 class _ScalarType(metaclass=_Sealed):
-    """Stands for numpy.dtype: the type of a scalar, of which only the code matters. Each pickle makes its own."""
+    """Stand-in for numpy.dtype: the type of a scalar, of which only the code matters. Each pickle creates its own."""
 
     def __init__(self, code: str, *_: object) -> None:
         self.dtype = np.dtype(code) if code in {"f4", "f8", "i4", "i8"} else None
 
     def __setstate__(self, state: object) -> None:
-        """Keep nothing: of byte order and layout, which NumPy writes here, only the codes' own are read."""
+        """Keep nothing of NumPy's byte order and layout; only the order and layout of the codes are supported."""
         match state:
             case (int(), "<" | "|", *_):
                 return
@@ -139,17 +139,17 @@ class _ScalarType(metaclass=_Sealed):
 
 
 def _scalar(kind: _ScalarType, data: bytes) -> object:
-    """Return a NumPy scalar as a number of Python."""
+    """Return a NumPy scalar as a Python number."""
     if not isinstance(kind, _ScalarType) or kind.dtype is None:
         raise _problem("found a NumPy scalar that is no number", "numbers of 4 or 8 bytes")
     return np.frombuffer(data, kind.dtype, count=1)[0].item()
 
 
 def _tensor(storage: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object) -> Array:
-    """Return what torch._utils._rebuild_tensor_v2 makes of a storage, as a copy."""
+    """Return a copy of what torch._utils._rebuild_tensor_v2 builds from a storage."""
     if not isinstance(storage, np.ndarray) or len(shape) != len(strides):
         raise _problem("found a tensor without storage or strides", "a view of a storage")
-    # Python's integers: those of NumPy overflow, and the view would then reach out of the storage.
+    # Python integers: NumPy's overflow, and the view would then reach outside the storage.
     first, *counts = map(operator.index, (offset, *shape))
     steps = [operator.index(step) for step in strides]
     numbers = math.prod(counts)
@@ -171,7 +171,7 @@ def _encoded(text: str, encoding: str) -> bytes:
 
 
 def _rebuild_data(cls: object, base: object, state: object) -> object:
-    """Return what copyreg._reconstructor makes, which pickles of protocol 0 and 1 call."""
+    """Return what copyreg._reconstructor builds; pickles of protocol 0 and 1 call it."""
     if base is object and state is None:
         if cls is _Data:
             return _Data()
@@ -181,7 +181,7 @@ def _rebuild_data(cls: object, base: object, state: object) -> object:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows some names and no other."""
+    """Resolves known names and refuses all others."""
 
     def __init__(self, stream: io.BytesIO, names: Mapping[tuple[str, str], object]) -> None:
         super().__init__(stream)
@@ -227,7 +227,7 @@ def _storage(data: object) -> Array:
         raise _problem(f"found magic number {magic!r} and protocol {protocol!r}", "a storage written by torch.save")
     if not isinstance(system, dict) or system.get("little_endian") is not True:
         raise _problem("found a storage of a big-endian machine", "little-endian numbers")
-    # These pickles name nothing but the type of the storage, so that none can hold another storage.
+    # These pickles name only the type of the storage, so none can hold another storage.
     described = _StorageUnpickler(stream, _STORAGE_TYPES)
     _load(stream, described)
     keys = _load(stream, _Unpickler(stream, {}))
@@ -242,7 +242,7 @@ def _storage(data: object) -> Array:
 
 
 def _load(stream: io.BytesIO, unpickler: pickle.Unpickler) -> object:
-    """Read one pickle; whatever damage makes it do becomes a DatasetError."""
+    """Read one pickle; any failure on damaged data becomes a DatasetError."""
     try:
         _check_instructions(stream)
         return unpickler.load()
@@ -250,14 +250,14 @@ def _load(stream: io.BytesIO, unpickler: pickle.Unpickler) -> object:
         raise
     except MemoryError:
         raise _problem("found a pickle that asks for more memory than there is", "a whole Data object") from None
-    except Exception as error:  # damaged pickles raise nearly everything
+    except Exception as error:  # damaged pickles can raise nearly anything
         raise _problem(f"found a damaged pickle ({type(error).__name__}: {error})", "a whole Data object") from error
 
 
 def _check_instructions(stream: io.BytesIO) -> None:
-    """Refuse a pickle whose places in memory or calls are more than its own bytes explain, before it is run.
+    """Refuse, before running it, a pickle that asks for more memory or calls than its own bytes explain.
 
-    The unpickler makes room for the highest place that is named, and for counted bytes before it reads them
+    The unpickler allocates the highest index that is named, and counted bytes before it reads them
     (Modules/_pickle.c, `_Unpickler_MemoPut` and `load_counted_binbytes`); `genops` raises ValueError when those bytes
     are not there.
     """

@@ -1,7 +1,7 @@
-"""Writes `Data` objects of PyTorch Geometric 1.7 as pickles that PyTorch loads, without having PyTorch.
+"""Write `Data` objects of PyTorch Geometric 1.7 as pickles that PyTorch loads, without using PyTorch.
 
-The instructions are written by hand, because Python's pickler only names what it can import. Layout as PyTorch
-Geometric 1.7.2 gives it: a new `Data`, then its ``__dict__``; tensors as in torch/_tensor.py, `_reduce_ex_internal`;
+The instructions are written by hand, because Python's pickler only names what it can import. Layout of PyTorch
+Geometric 1.7.2: a new `Data`, then its ``__dict__``; tensors as in torch/_tensor.py, `_reduce_ex_internal`;
 storages as in torch/serialization.py, `_legacy_save`.
 """
 
@@ -29,7 +29,7 @@ def write_data(fields: Mapping[str, Value]) -> bytes:
     Raises
     ------
     DatasetError
-        If an array has a type that torch has not.
+        If an array has a type that torch lacks.
     """
     ordered = {**dict.fromkeys(_BASE_FIELDS), **fields}
     items = b"".join(_text(name) + _value(name, value) for name, value in ordered.items())

@@ -53,7 +53,7 @@ class System:
 
 
 def make_system(settings: SlabSettings, seed: int, sid: int) -> System:
-    """Draw and relax one system; it depends on nothing but the arguments."""
+    """Draw and relax one system; the result depends only on the arguments."""
     random = np.random.default_rng([seed, 0, sid])
     metal, facet = str(random.choice(settings.metals)), str(random.choice(settings.facets))
     adsorbate, site = str(random.choice(settings.adsorbates)), str(random.choice(SITES[facet]))
@@ -101,7 +101,7 @@ def make_frame(system: System, settings: SlabSettings, key: tuple[int, int, int]
     key
         Seed, number of the split, and number of the frame.
     limits
-        What becomes an edge.
+        Limits for edges.
     """
     random = np.random.default_rng([key[0], 1 + key[1], key[2]])
     atoms = system.atoms()

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import spherical_jn
 
 _SERIES_TERMS = 12
-"""Of the power series, for arguments up to l + 1: the first term left out is below 1e-9 of the sum."""
+"""Terms of the power series for arguments up to l + 1: the first omitted term is below 1e-9 of the sum."""
 
 
 def envelope(x: tf.Tensor, exponent: int) -> tf.Tensor:
@@ -93,7 +93,7 @@ class BesselBasis:
         """Return the basis of distances (E,): (E, orders x count), the order varying slowest."""
         y = x[:, None] * self._zeros
         small = y < self._border
-        # Where a form is not used it gets an argument at which it and its gradient are finite.
+        # Where a form is not used, give it an argument with a finite value and gradient.
         powers = tf.stack([x**order for order in range(self._orders)], axis=1)
         near = (
             self._leading
@@ -142,7 +142,7 @@ def angular_basis(cosine: tf.Tensor, orders: int) -> tf.Tensor:
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def swish(x: tf.Tensor) -> tuple[tf.Tensor, object]:
-    """Return x sigmoid(x); its first and second derivative are written out, which saves a fifth of a step."""
+    """Return x sigmoid(x); explicit first and second derivatives save a fifth of a step's time."""
     return x * tf.sigmoid(x), lambda upstream: upstream * _swish_slope(x)
 
 

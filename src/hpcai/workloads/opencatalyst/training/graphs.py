@@ -24,7 +24,7 @@ class Graphs(NamedTuple):
     """Graphs joined into one, with A atoms and E edges; padding has the atomic number 0 and is not free.
 
     ``positions`` and ``forces`` are (A, 3) float32, ``free`` (A,) float32 is 1 for atoms that count, ``graph`` (A,)
-    int32 says to which sample an atom belongs. The rest is as in `Structure`.
+    int32 is the sample that an atom belongs to. The rest is as in `Structure`.
     """
 
     positions: tf.Tensor
@@ -40,12 +40,12 @@ class Graphs(NamedTuple):
 
     @property
     def structure(self) -> Structure:
-        """What the network needs besides the positions."""
+        """Inputs of the network besides the positions."""
         return Structure(*self[4:])
 
 
 class Room(NamedTuple):
-    """Atoms and edges of a batch; the last atom is always padding, at which padding's edges end."""
+    """Atoms and edges of a batch; the last atom is always padding, where padding edges end."""
 
     atoms: int
     edges: int
@@ -57,15 +57,15 @@ class Room(NamedTuple):
 
     @classmethod
     def for_dataset(cls, statistics: Mapping[str, tuple[float, ...]], samples: int) -> "Room":
-        """Return the room that batches of a dataset need, but for one in a thousand million.
+        """Return the room that suffices for all but one in 1e9 batches of a dataset.
 
-        The mean of n graphs plus six standard deviations of their sum; never less than the largest graph, nor more
-        than n of it.
+        The mean of n graphs plus six standard deviations of their sum; never less than the largest graph, and never
+        more than n times that.
 
         Raises
         ------
         TrainingError
-            If the manifest does not tell the sizes of the graphs.
+            If the manifest lacks the sizes of the graphs.
         """
         rooms = []
         for what in ("atoms", "edges"):
@@ -154,7 +154,7 @@ def _joined(sample: Sample) -> Graphs:
 def _returning(source: tf.Tensor, centre: tf.Tensor, offsets: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
     """Return which neighbour k of an edge's source j is the edge's centre i in the same image; -1 if none is.
 
-    The path k -> j -> i is left out only if k = i and the offsets add up to zero.
+    The path k -> j -> i is excluded only if k = i and the offsets add up to zero.
     """
     first = tf.gather(tf.cumsum(degrees, exclusive=True), source)
     count = tf.gather(degrees, source)

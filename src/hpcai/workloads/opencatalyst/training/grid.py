@@ -1,9 +1,8 @@
-"""Edges as a list and as a grid of neighbours, so that paths k -> j -> i need no list of their own.
+"""Edges as a list and as a grid of neighbours, so that paths k -> j -> i need no separate list.
 
 The edges of a batch are sorted by their centre. Edge e, j -> i, continues every edge k -> j, and these are row j of a
-grid with one row per atom and one column per neighbour. What a block has to sum over triplets becomes a product with
-whole rows of the grid, which is far faster than gathering and scattering triplets one by one, and needs no bound on
-their number.
+grid with one row per atom and one column per neighbour. Sums over triplets become products with whole rows of the
+grid. That is far faster than gathering and scattering triplets one by one, and needs no bound on their number.
 """
 
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ class NeighbourGrid:
     Parameters
     ----------
     edges
-        (A, K) int32: the edge in each place, or any where there is none.
+        (A, K) int32: the edge in each place, arbitrary where there is none.
     filled
         (A, K) bool: whether there is one.
     places
-        (E,) int32: the place of each edge in the flat grid, or any for padding.
+        (E,) int32: the place of each edge in the flat grid, arbitrary for padding.
     real
         (E,) bool: False for padding.
     source
@@ -86,7 +85,7 @@ def make_grid(degrees: tf.Tensor, ends: tuple[tf.Tensor, tf.Tensor], real: tf.Te
 
 
 def take_rows(values: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Return rows of values, as tf.gather does; its gradient is a tensor and not slices, to any order."""
+    """Return rows of values, as tf.gather does; its gradients of any order are tensors, not slices."""
     count = values.shape[0]
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]

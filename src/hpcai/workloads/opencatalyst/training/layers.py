@@ -40,11 +40,11 @@ def torch_default(random: Random, inputs: int, *shape: int) -> Values:
 
 
 class _Block(layers.Layer):  # type: ignore[misc]
-    """A layer whose weights exist from the start."""
+    """A layer that creates its weights on construction."""
 
     def __init__(self, policy: str) -> None:
         super().__init__(dtype=policy)
-        # Else Keras would trace the layer once more to build it.
+        # Otherwise Keras traces the layer again to build it.
         self.built = True
 
     def add_values(self, name: str, start: Values) -> tf.Variable:
@@ -127,7 +127,7 @@ class Residual(_Block):
 
 
 class InteractionBlock(_Block):
-    """Each message takes up the messages that arrive at its source, weighted by distance and angle."""
+    """Updates each message with the messages that arrive at its source, weighted by distance and angle."""
 
     def __init__(self, settings: OpenCatalystModel, policy: str, random: Random) -> None:
         super().__init__(policy)
@@ -172,7 +172,7 @@ class InteractionBlock(_Block):
         """Return sum over k of incoming_kj * (weights_kji W), (E, inner), as matrix products.
 
         With b counting the few basis functions, it is sum over b of W_b * (sum over k of weights_kji,b incoming_kj):
-        the inner sum is a product of matrices, so that nothing of the size of paths x inner is multiplied one by one.
+        the inner sum is a matrix product, which avoids element-wise products of the size of paths x inner.
         """
         sums = tf.matmul(weights, grid.continued(incoming), transpose_a=True)
         return tf.reduce_sum(sums * tf.convert_to_tensor(self.spherical_kernel), axis=1)

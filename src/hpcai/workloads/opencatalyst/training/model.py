@@ -24,7 +24,7 @@ class Structure(NamedTuple):
     source, centre
         Ends of the edges j -> i, (E,) int32, sorted by centre, padding last and at the last atom.
     shifts
-        What the cell's images add to the vector from centre to source, Angstrom, (E, 3).
+        Offset of the cell's images in the vector from centre to source, Angstrom, (E, 3).
     returning
         Column of the reverse of each edge among the neighbours of its source; any other number if there is none.
     """
@@ -100,7 +100,7 @@ class DimeNetPlusPlus(keras.Model):  # type: ignore[misc]
         """Return u j_l(z_ln x_kj) Y_l0(angle kji), (E, K, spherical x radial), zero where there is no path.
 
         The reference computes the angle as atan2(|a x b|, a . b) of detached positions; its cosine is the product of
-        the directions of a, from i to j, and b, from j to k. Forces have no part from it.
+        the directions of a, from i to j, and b, from j to k. It does not contribute to the forces.
         """
         cosine = tf.reduce_sum(directions[:, None] * grid.continued(directions), axis=2)
         column = tf.range(self._columns)[None]

@@ -15,9 +15,9 @@ class TorchAdamW(keras.optimizers.AdamW):  # type: ignore[misc]
     """
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
-        """Change all weights, each by TensorFlow's fused kernel; replaces Keras' loop, slow to trace and to run.
+        """Update all weights with TensorFlow's fused kernel; replaces Keras' loop, which is slow to trace and to run.
 
-        The kernel has Keras' epsilon, so it is scaled.
+        The kernel applies epsilon as Keras does, so epsilon is scaled.
         """
         dtype = trainable_variables[0].dtype
         step, rate = tf.cast(self.iterations.value + 1, dtype), tf.cast(self.learning_rate.value, dtype)

@@ -9,7 +9,7 @@ from hpcai.training.work import LayerWork
 from hpcai.workloads.opencatalyst.settings import OpenCatalystData, OpenCatalystModel
 
 ELEMENTS, BASIS, BILINEAR, LAST = "elements", "spherical 1", "spherical 2", "last"
-"""Layers that do not stand twice, once for the energy and once for the force."""
+"""Layers that are not listed twice, once for the energy and once for the force."""
 NO_MEAN_SIZES = Message(
     "work.no_mean_sizes",
     "statistics of {dataset}: found {found}, expected the mean sizes of its graphs; prepare the dataset again or set "
@@ -27,7 +27,7 @@ class GraphSize:
 
     @classmethod
     def of(cls, data: OpenCatalystData, statistics: Mapping[str, tuple[float, ...]]) -> "GraphSize":
-        """Return the mean size of the dataset's graphs, or where it is not known that of one that fills its room.
+        """Return the mean size of the dataset's graphs; if unknown, the size of a graph that fills its room.
 
         Raises
         ------
@@ -45,16 +45,16 @@ class GraphSize:
 def dimenet_layers(settings: OpenCatalystModel, size: GraphSize) -> tuple[LayerWork, ...]:
     """Return the linear layers of the forward pass that predicts forces.
 
-    Its first part computes the energy, its second the energy's gradient, in which each layer multiplies with its
-    kernel once more: so each layer stands here twice, and its four further products in the backward pass are the
-    gradients of the two. Four layers differ:
+    The first part computes the energy, the second the energy's gradient, where each layer multiplies by its kernel
+    again. So each layer is listed twice, and its four further products in the backward pass are the gradients of the
+    two. Four layers differ:
 
-    - the elements' vectors do not depend on the atoms' positions, so no force comes from them;
-    - the spherical basis does, but holds nothing to train: the energy's part needs no gradient of it;
+    - the elements' vectors do not depend on the atoms' positions, so they contribute no force;
+    - the spherical basis does, but has nothing to train: the energy's part needs no gradient of it;
     - spherical 2 is a product of messages and basis, which both depend on the positions: two products in the force;
-    - the last layer is linear, so that the force needs its kernel alone, and nobody asks for the energy itself.
+    - the last layer is linear, so the force needs only its kernel, and the energy itself is not used.
 
-    Only real atoms, edges and triplets count, not what fills up a batch.
+    Only real atoms, edges and triplets count; padding does not.
     """
     layers = []
     for name, rows, inputs, outputs in _products(settings, size):
@@ -73,7 +73,7 @@ def _products(settings: OpenCatalystModel, size: GraphSize) -> Iterator[tuple[st
     hidden, radial = settings.hidden, settings.radial
     yield "embedding radial", size.edges, radial, hidden
     yield "embedding edges", size.edges, hidden, hidden
-    # Both ends of an edge: one product for each atom, shared by its edges.
+    # Both ends of an edge: one product per atom, shared by its edges.
     yield f"embedding {ELEMENTS}", size.atoms, hidden, 2 * hidden
     yield from _output(settings, size, 0)
     for block in range(1, settings.blocks + 1):

@@ -33,7 +33,7 @@ EPSILON = 1e-8
 
 
 class OpenCatalyst(Workload[OpenCatalystBenchmark]):
-    """DimeNet++ at the size that its benchmark file says."""
+    """DimeNet++ at the size set in its benchmark file."""
 
     weighted: ClassVar[bool] = True
     mlperf_name: ClassVar[str] = MLPERF.name
@@ -49,7 +49,7 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
         Raises
         ------
         DatasetError
-            If it should come from the training data and the manifest does not have it.
+            If it is to come from the training data and the manifest lacks it.
         """
         setting = self.benchmark.recipe.force_standard_deviation
         if setting != "training":
@@ -73,7 +73,7 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
         return tuple(parse_graph(record))
 
     def collate(self, samples: tf.data.Dataset, size: int) -> tf.data.Dataset:
-        """Join graphs to batches of a fixed room, padded with an atom and edges that count nowhere."""
+        """Join graphs to batches of a fixed room; the padding atom and edges do not count."""
         return join_graphs(samples, size, self._room(size), self.benchmark.data.max_neighbours)
 
     def build_model(self, seeds: Streams) -> keras.Model:
@@ -98,9 +98,9 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
         return float(recipe.base_learning_rate * recipe.decay_factor**reached)
 
     def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:  # noqa: ARG002
-        """Return the coefficient x sum of |errors| of the free atoms' force components x what an atom counts for.
+        """Return the coefficient x sum of |errors| of the free atoms' force components x the weight of an atom.
 
-        Summed and divided by the sum of the weights it is the loss per free atom of the whole global batch, as in the
+        Summed and divided by the sum of the weights, it is the loss per free atom of the whole global batch, as in the
         reference, which sums the atoms over its ranks (ocpmodels/trainers/mlperf_forces_trainer.py). The reference's
         term for the energy has the coefficient 0 and is left out.
         """
@@ -110,12 +110,12 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
         return self.benchmark.recipe.force_coefficient * self._atom * tf.reduce_sum(errors * graphs.free)
 
     def weight(self, batch: Batch) -> tf.Tensor:
-        """Return the number of free atoms x what each counts for."""
+        """Return the number of free atoms x the weight of an atom."""
         return self._atom * tf.reduce_sum(Graphs(*batch).free)
 
     @property
     def _atom(self) -> float:
-        """What an atom counts for: about 1 / room for atoms, but a power of two, with which nothing is rounded."""
+        """Weight of an atom: about 1 / room for atoms, but a power of two, to avoid rounding."""
         return 2.0 ** -round(math.log2(self._room(self.plan.micro_batch).atoms))
 
     def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
@@ -147,7 +147,7 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
         }
 
     def layers(self) -> tuple[LayerWork, ...]:
-        """Return the linear layers, for a graph of the training data's mean size, or else of a full one's."""
+        """Return the linear layers for a graph of the training data's mean size; if unknown, for a full one."""
         return dimenet_layers(self.benchmark.model, GraphSize.of(self.benchmark.data, self.statistics))
 
     def batch_layers(self) -> tuple[LayerWork, ...]:

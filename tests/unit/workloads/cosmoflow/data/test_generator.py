@@ -1,4 +1,4 @@
-"""The generator: deterministic, official names, and statistics that follow the parameters."""
+"""The generator is deterministic, uses the official names, and its statistics follow the parameters."""
 
 from pathlib import Path
 

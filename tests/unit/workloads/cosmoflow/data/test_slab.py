@@ -26,7 +26,7 @@ COUNTS = np.random.default_rng(1).integers(-300, 300, SHAPE).astype(np.int16)
 
 
 def swapped(sample: bytes) -> bytes:
-    """Return the bytes of a sample with its targets before its cube, as another writer may order them."""
+    """Return the bytes of a sample with the targets before the cube, an order other writers may use."""
     example = tf.train.Example.FromString(sample)
     entries = [
         tf.train.Example(
@@ -44,7 +44,7 @@ def swapped(sample: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three records: in both orders of the features, and one that is no sample."""
+    """Three records: one for each order of the features, and one that is not a sample."""
     file = tmp_path_factory.mktemp("cubes") / "some.tfrecord"
     sample = encode_sample(COUNTS, TARGETS)
     write_records(file, [sample, swapped(sample), b"x" * 200], compress=False)
@@ -86,7 +86,7 @@ def test_what_is_no_sample_is_refused(path: Path, tmp_path: Path) -> None:
 
 
 def test_every_flipped_bit_of_the_head_is_refused_or_gives_the_sample(path: Path, tmp_path: Path) -> None:
-    """The head tells where the cube is: damage there must never shift it."""
+    """The head gives the position of the cube. Damage in the head must never shift it."""
     head, file = path.read_bytes(), tmp_path / "flipped"
     for bit in range(8 * 40):
         data = bytearray(head[: len(head) // 3])

@@ -1,4 +1,4 @@
-"""Small frames in the official layout, with ways to write other ones."""
+"""Small frames in the official layout, and functions that write deviating ones."""
 
 from io import BytesIO
 from pathlib import Path
@@ -30,7 +30,7 @@ def module(**changes: object) -> DeepCamDataModule:
 
 
 def arrays(number: int = 0) -> dict[str, np.ndarray]:
-    """A frame in which every number is another one."""
+    """A frame in which all numbers differ."""
     data = (np.arange(np.prod(SHAPE)).reshape(SHAPE) + 1000 * number).astype(np.float32)
     labels = (np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH) % 3).astype(np.uint8)
     return {"climate/data": data, "climate/labels_0": labels, "climate/labels_1": labels}

@@ -1,4 +1,4 @@
-"""The generator: deterministic, in the official layout, physically sensible, with masks that follow from the fields."""
+"""The generator is deterministic, keeps the official layout, and makes plausible fields with matching masks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The container: official layout, conversion, and every kind of damage."""
+"""The container: its official layout, conversion, and each kind of damage."""
 
 import re
 from dataclasses import replace
@@ -126,7 +126,7 @@ def test_a_flipped_bit_after_the_examination_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", range(0, 2048, 64))
 def test_damage_of_the_structure_never_passes_as_another_sample(tmp_path: Path, start: int) -> None:
-    """Overwritten bytes either leave all numbers as they were, or are an error of ours."""
+    """Overwritten bytes either change no number or raise one of our errors."""
     file = write_frame(tmp_path / "data-1.h5")
     content = bytearray(file.read_bytes())
     content[start : start + 16] = b"\xff" * 16

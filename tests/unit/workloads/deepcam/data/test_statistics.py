@@ -1,4 +1,4 @@
-"""stats.h5: read from both layouts, and refused when it cannot be true."""
+"""stats.h5 is read in both layouts, and refused when its values are impossible."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The network: official size, layer by layer, and what is easily done wrong."""
+"""The network: its official size layer by layer, and details that are easy to get wrong."""
 
 import keras
 import numpy as np

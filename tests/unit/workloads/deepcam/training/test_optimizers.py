@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from hpcai.training.lamb import Lamb
+from hpcai.training.moments import MomentOptimizer
 from hpcai.workloads.deepcam.training.adam import Adam, AdamW
-from hpcai.workloads.deepcam.training.lamb import Lamb
-from hpcai.workloads.deepcam.training.moments import MomentOptimizer
 
 SHAPES = [(3, 3, 2, 4), (4,), (4,), (1,), (2, 5)]
 RATES = [0.1, 0.2, 0.05, 0.01]

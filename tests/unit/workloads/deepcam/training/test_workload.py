@@ -1,4 +1,4 @@
-"""DeepCAM as the loop sees it: samples, steps, quality and what is logged."""
+"""DeepCAM as the training loop uses it: samples, steps, quality and logged values."""
 
 import numpy as np
 import pytest

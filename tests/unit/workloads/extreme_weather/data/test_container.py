@@ -1,4 +1,4 @@
-"""The official container: what is written is read, and every kind of damage gets an error that names it."""
+"""The official container reads back what it wrote, and each kind of damage raises an error that names it."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The generator: deterministic, valid, and with boxes that follow from physically sensible fields."""
+"""The generator is deterministic and valid, and its boxes follow from plausible fields."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Channel statistics against NumPy, where a plain sum of squares would fail, and where they cannot be used."""
+"""Channel statistics agree with NumPy, also where a plain sum of squares fails, and unusable ones are refused."""
 
 import numpy as np
 import pytest

@@ -25,7 +25,7 @@ def test_proposals_are_the_best_of_each_level() -> None:
 
 
 def test_levels_do_not_suppress_each_other() -> None:
-    """Two equal boxes survive if they come from different levels, and not from one level."""
+    """Two equal boxes both survive only if they come from different levels."""
     target = np.array([20.0, 30.0, 36.0, 46.0], np.float32)
     for first, second, survivors in ((100, 101, 1), (100, GRID.level_counts[0] + 31, 2)):
         scores = np.full((1, COUNT), -5.0, np.float32)

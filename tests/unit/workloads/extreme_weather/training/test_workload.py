@@ -1,4 +1,4 @@
-"""The workload: samples, losses and gradients, rows of the metric, and what is logged."""
+"""The workload: samples, losses, gradients, rows of the metric, and logged values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A miniature of ILSVRC 2012's archives becomes the files of the Inception scripts; damaged ones are refused."""
+"""A miniature of ILSVRC 2012 is converted to the files of the Inception scripts; damaged archives are refused."""
 
 import io
 import tarfile
@@ -68,7 +68,7 @@ def devkit_members(truth: list[int] = TRUTH, kit: list[tuple[int, str, str]] = K
 
 
 def convert(folder: Path, contents: dict[int, bytes] | None = None, space: int = 1 << 30, **changes: Any) -> Path:
-    """Convert the miniature, some of whose archives may be replaced; return the folder with the result."""
+    """Convert the miniature, optionally with replaced archives, and return the folder of the result."""
     own = [tar(train_members()), tar(validation_members()), tar(devkit_members(), "w:gz")]
     archives = []
     for number, name in enumerate(FILES):

@@ -1,4 +1,4 @@
-"""The generator: deterministic, official layout, and classes that can be seen."""
+"""The generator is deterministic, keeps the official layout, and makes visibly different classes."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files of the official layout: examined, handed on, and found damaged when they are."""
+"""Files of the official layout are examined and passed on, and damage is found."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One image as a record: written and read as TensorFlow does, and everything that may be wrong with it."""
+"""One image as a record: written and read as by TensorFlow, with an error for each kind of fault."""
 
 import io
 from typing import Any

@@ -144,7 +144,7 @@ def test_weights_are_drawn_as_the_reference_says() -> None:
             fan_out = np.prod(values.shape[:2]) * values.shape[3] if values.ndim == 4 else values.shape[1]
             expected = np.sqrt(2 / fan_out)
             assert values.std() == pytest.approx(expected, rel=0.15), name
-            # Drawn from a normal distribution that was cut at two standard deviations of its own.
+            # Drawn from a normal distribution truncated at two of its standard deviations.
             assert np.abs(values).max() < 2.3 * expected
         else:
             assert (values == (1 if name.endswith("gamma") else 0)).all(), name

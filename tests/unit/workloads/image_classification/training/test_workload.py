@@ -19,7 +19,7 @@ NO_SEED = tf.constant([0, 0])
 
 
 class Fixed:
-    """A model that gives the same logits for whatever it sees."""
+    """A model that returns the same logits for any input."""
 
     def __init__(self, logits: Any, weights: tuple[Any, ...] = ()) -> None:
         self._logits = tf.constant(logits, tf.float32)
@@ -199,3 +199,20 @@ def test_what_the_suite_says() -> None:
     workload = ImageClassification(image_plan())
     assert (workload.mlperf_name, workload.quality_key) == ("image_classification", "eval_accuracy")
     assert (workload.quality_metric, workload.higher_is_better) == ("top1_accuracy", True)
+
+
+@pytest.mark.parametrize(("scaling", "factor"), [("linear", 4.0), ("sqrt", 2.0), ("none", 1.0)])
+def test_how_the_rate_grows_with_the_batch(scaling: str, factor: float) -> None:
+    workload = ImageClassification(image_plan(recipe={"scaling": scaling}, point={"global_batch": 32}))
+    assert workload.peak_rate == pytest.approx(0.256 * factor)
+
+
+@pytest.mark.parametrize("optimizer", ["lars", "lamb"])
+def test_the_policies_have_no_penalty_in_the_loss(optimizer: str) -> None:
+    logits = np.zeros((2, 9))
+    recipe = {"optimizer": optimizer, "weight_decay": 0.5}
+    workload = ImageClassification(image_plan(recipe=recipe))
+    model = Fixed(logits, (np.array([1.0, 2.0], np.float32),))
+    loss = workload.loss(model, (None, tf.constant([0, 7])), NO_SEED)  # type: ignore[arg-type]
+    assert float(loss) == pytest.approx(np.log(9), rel=1e-6)
+    assert workload.hyperparameters()["opt_name"] == optimizer

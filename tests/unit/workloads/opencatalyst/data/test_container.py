@@ -1,4 +1,4 @@
-"""LMDB files: what is written is read, and damage of any kind is an error that names its place."""
+"""LMDB files read back what was written, and any damage raises an error that names its position."""
 
 import pickle
 import shutil
@@ -16,7 +16,7 @@ from hpcai.workloads.opencatalyst.data.lmdb_pages import check_pages
 from hpcai.workloads.opencatalyst.data.pyg_writer import write_count, write_data
 
 GRAPHS = 250
-"""So many that the tree has a root above its leaves."""
+"""Enough entries for the tree to have a root above its leaves."""
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_a_cut_tail(path: Path, cut: int) -> None:
 
 
 def test_flipped_bits_never_crash(tmp_path: Path) -> None:
-    """LMDB itself would follow a damaged pointer; most flips in values are for the manifest's checksum to see."""
+    """LMDB would follow a damaged pointer. Most flips in values are found only by the manifest's checksum."""
     path, found = tmp_path / "data.0000.lmdb", 0
     write_graphs(path, (make_graph(number) for number in range(8)))
     original = path.read_bytes()

@@ -1,4 +1,4 @@
-"""What a graph must be, each deviation with its message; its Example; paths k -> j -> i by brute force."""
+"""Requirements on a graph, with a message per deviation; its Example; paths k -> j -> i by brute force."""
 
 from dataclasses import replace
 from typing import Any

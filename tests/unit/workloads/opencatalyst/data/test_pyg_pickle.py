@@ -1,4 +1,4 @@
-"""Pickles of PyTorch Geometric without PyTorch: read what the real thing wrote, refuse everything else."""
+"""Pickles of PyTorch Geometric are read without PyTorch; anything else is refused."""
 
 import os
 import pickle
@@ -134,7 +134,7 @@ def test_crafted_pickles_are_refused_and_change_nothing(payload: bytes, match: s
 
 
 def test_every_cut_and_many_flipped_bits_end_in_an_error_or_a_graph() -> None:
-    """Flips inside numbers cannot be seen here (checksums see them); nothing may raise anything else."""
+    """Flips inside numbers are not detected here (checksums detect them); no other exception may be raised."""
     payload = write_data(stored_fields())
     for end in range(0, len(payload), 13):
         with pytest.raises(DatasetError):

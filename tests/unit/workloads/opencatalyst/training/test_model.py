@@ -1,4 +1,4 @@
-"""DimeNet++ against the reference's own numbers, and what must hold for any energy and its forces."""
+"""DimeNet++ against the reference's numbers, and properties of any energy and its forces."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ def batch_of(workload: OpenCatalyst, *graphs: Graph) -> tuple[Graphs, np.ndarray
 
 
 def randomised(model: keras.Model, seed: int = 5) -> keras.Model:
-    """All weights drawn anew: zeros in the last layers would hide everything."""
+    """Draw all weights anew, because zeros in the last layers would hide errors."""
     random = np.random.default_rng(seed)
     for weight in model.weights:
         if "frequencies" not in weight.path:

@@ -1,0 +1,65 @@
+"""Quality against the global batch, and the schedules of learning rates, as they are drawn."""
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from unit.record_factory import make_study, write_records
+
+from hpcai.metrics.run_tables import collect_epochs, collect_runs
+from hpcai.plots.scores.large_batch import ONE_BATCH, plot_learning_rate, plot_quality_against_batch
+from hpcai.plots.theme import NOTHING_MEASURED
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, pd.DataFrame]:
+    paths = write_records(make_study(ranks=(1, 2), repeats=3), tmp_path_factory.mktemp("study"))
+    return collect_runs(paths), collect_epochs(paths)
+
+
+def with_batches(runs: pd.DataFrame) -> pd.DataFrame:
+    """Each scale at a batch of its own; the last run of the larger one diverged."""
+    changed = runs.assign(global_batch_samples=32 * runs["ranks"])
+    changed.loc[changed.index[-1], ["outcome", "last_quality"]] = ["diverged", float("nan")]
+    return changed
+
+
+def legend_of(drawing: Figure) -> list[str]:
+    return [text.get_text() for legend in drawing.legends for text in legend.get_texts()]
+
+
+def test_each_run_is_a_mark_and_a_line_joins_the_means(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    runs = with_batches(tables[0])
+    drawing = plot_quality_against_batch(runs)
+    (axes,) = drawing.axes
+    marks, line, lost, target = axes.lines
+    assert len(marks.get_xdata()) == 5
+    means = runs.dropna(subset=["last_quality"]).groupby("global_batch_samples")["last_quality"].mean()
+    assert list(line.get_xdata()) == [32, 64]
+    assert list(line.get_ydata()) == pytest.approx(means.to_list())
+    assert list(lost.get_xdata()) == [64]
+    assert target.get_ydata()[0] == runs["quality_target"].iloc[0]
+    assert "cosmoflow_tiny" in legend_of(drawing)
+
+
+def test_variants_that_differ_in_more_than_the_batch_make_lines_of_their_own(
+    tables: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    runs = with_batches(tables[0])
+    both = pd.concat([runs, runs.assign(precision="bf16", variant="bf16", run_id="other/" + runs["run_id"])])
+    names = legend_of(plot_quality_against_batch(both))
+    assert {"cosmoflow_tiny, fp32", "cosmoflow_tiny, bf16"} <= set(names)
+
+
+def test_one_batch_shows_nothing(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    (axes,) = plot_quality_against_batch(tables[0]).axes
+    assert [text.get_text() for text in axes.texts] == [NOTHING_MEASURED(why=ONE_BATCH)]
+
+
+def test_each_schedule_is_drawn_once(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    runs, epochs = with_batches(tables[0]), tables[1]
+    (axes,) = plot_learning_rate(epochs, runs).axes
+    assert len(axes.lines) == 2
+    labels = [str(line.get_label()) for line in axes.lines]
+    assert labels == ["cosmoflow_tiny, fp32, batch 32", "cosmoflow_tiny, fp32, batch 64"]
+    small = epochs[epochs["ranks"] == 1].groupby("run_id")["learning_rate"].apply(list)
+    assert list(axes.lines[0].get_ydata()) == max(small, key=len)
