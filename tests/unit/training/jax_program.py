@@ -1,4 +1,4 @@
-"""A few steps of one rank with an engine; for JAX in a separate process, because Keras chooses its backend at import."""
+"""A few steps of one rank with an engine; for JAX in a separate process: Keras chooses its backend at import."""
 
 import json
 import os
