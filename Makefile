@@ -13,7 +13,7 @@ given = $(if $($(call upper,$(1))),--$(1)=$($(call upper,$(1))))
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run predict gpu rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
+.PHONY: run predict regressors gpu rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,9 @@ run: env ## set up, run the default study, write results/report.html
 
 predict: env ## measure the inputs of predictions, then write the report with them
 	@$(BIN)/hpcai run predict $(ARGS)
+
+regressors: env ## time the kernels that the regressors of single layers learn from (10 to 20 minutes), then write the report
+	@$(BIN)/hpcai run regressors $(ARGS)
 
 gpu: env ## measure one GPU: products, and training steps of CosmoFlow and ResNet-50 at official size; writes results/gpu.html
 	@$(BIN)/hpcai gpu $(ARGS)

@@ -6,24 +6,20 @@ the median over the rounds; above 1 the engine tensorflow is slower.
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import pandas as pd
-from plans import bench_plan, prepared
+from plans import bench_plan, launch_ranks, prepared, time_step
 
 from hpcai.config.base import Engine
-from hpcai.config.load import write_plan
 from hpcai.core.errors import HpcaiError
 from hpcai.machine.ceilings.allreduce import measure_allreduce
 
 ENGINES: tuple[Engine, ...] = ("horovod", "tensorflow")
-ROUNDS, WARM_STEPS, STEPS = 5, 5, 60
+ROUNDS = 5
 MESSAGE_BYTES = 10_000_000
 BENCHMARK, BATCH, RANKS = "cosmoflow_tiny", 8, 2
-LAUNCH = (sys.executable, "-m", "hpcai.training.spawn", "-np", str(RANKS))
 
 
 def main() -> None:
@@ -34,7 +30,9 @@ def main() -> None:
         data = prepared(_plan("horovod"), Path(folder) / "data")
         ways = {
             f"allreduce of {MESSAGE_BYTES / 1e6:g} MB": lambda engine, _: _allreduce_s(engine),
-            f"step of {BENCHMARK}, batch {BATCH}": lambda engine, place: _step_s(engine, data, Path(folder) / place),
+            f"step of {BENCHMARK}, batch {BATCH}": lambda engine, place: time_step(
+                _plan(engine), data, Path(folder) / place
+            )[0],
         }
         for what, measure in ways.items():
             rounds = [[measure(engine, f"{engine}{number}") for engine in ENGINES] for number in range(ROUNDS)]
@@ -43,7 +41,7 @@ def main() -> None:
 
 def _allreduce_s(engine: Engine) -> float:
     options = ("--sizes", str(MESSAGE_BYTES), "--repeats", "20")
-    report = measure_allreduce([*LAUNCH, sys.executable], 1, engine=engine, options=options)
+    report = measure_allreduce([*launch_ranks(RANKS), sys.executable], 1, engine=engine, options=options)
     if not report.samples:
         raise HpcaiError(f"{engine}: {'; '.join(report.not_measured)}")
     return statistics.median(sample.duration_s for sample in report.samples)
@@ -51,19 +49,7 @@ def _allreduce_s(engine: Engine) -> float:
 
 def _plan(engine: Engine):  # noqa: ANN202  a plan
     point = {"engine": engine, "ranks_per_node": RANKS, "global_batch": BATCH}
-    plan = bench_plan(BENCHMARK, point, {"cores_per_rank": 1, "ranks_per_node": RANKS})
-    return plan.model_copy(update={"kind": "profiled", "max_steps": WARM_STEPS + STEPS})
-
-
-def _step_s(engine: Engine, data: tuple[Path, Path], raw: Path) -> float:
-    raw.mkdir()
-    write_plan(_plan(engine), raw / "plan.json")
-    program = [sys.executable, "-m", "hpcai.training", "--plan", raw / "plan.json", "--raw", raw]
-    program += ["--manifest", data[0], "--pack", data[1], "--scratch", raw / "scratch", "--page-cache", "kept"]
-    done = subprocess.run([*LAUNCH, *map(str, program)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise HpcaiError(f"{engine}: exit status {done.returncode}: {done.stderr[-500:]}")
-    return float(pd.read_csv(raw / "steps.csv")["step_time_s"].iloc[WARM_STEPS:].median())
+    return bench_plan(BENCHMARK, point, {"cores_per_rank": 1, "ranks_per_node": RANKS})
 
 
 def _print(what: str, rounds: list[list[float]]) -> None:

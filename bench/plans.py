@@ -1,5 +1,10 @@
 """Plans of runs outside any study: benchmark files with real, generated samples for the benches."""
 
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +14,8 @@ import yaml
 from hpcai.config.machine import Precision
 from hpcai.config.runs import RunPlan
 
+WARM_STEPS, STEPS = 5, 60
+"""Of a timed training on several ranks: those left out, and those whose median counts."""
 CONFIG = Path(__file__).resolve().parents[1] / "config"
 UNUSED = {"path": None, "archives": []}
 
@@ -91,3 +98,38 @@ def dataset_of(plan: RunPlan, folder: Path, threads: int) -> Any:  # noqa: ANN40
 
     manifest, packed = prepared(plan, folder)
     return Dataset(plan, Ranks(0, 1, 0, 1, 0, 1), Sources(manifest, packed, folder / "scratch"), threads)
+
+
+def launch_ranks(ranks: int) -> tuple[str, ...]:
+    """Return the command that starts ranks of a program on this node, so that Horovod exchanges over Gloo."""
+    return sys.executable, "-m", "hpcai.training.spawn", "-np", str(ranks)
+
+
+def time_step(
+    plan: RunPlan, data: tuple[Path, Path], raw: Path, environment: Mapping[str, str] | None = None
+) -> tuple[float, int]:
+    """Train on the plan's ranks; return the median step [s] and the number of parameters.
+
+    Raises
+    ------
+    HpcaiError
+        If the ranks fail.
+    """
+    import pandas as pd
+
+    from hpcai.config.load import write_plan
+    from hpcai.core.errors import HpcaiError
+
+    raw.mkdir(parents=True)
+    profiled = plan.model_copy(update={"kind": "profiled", "max_steps": WARM_STEPS + STEPS})
+    write_plan(profiled, raw / "plan.json")
+    program = [sys.executable, "-m", "hpcai.training", "--plan", raw / "plan.json", "--raw", raw]
+    program += ["--manifest", data[0], "--pack", data[1], "--scratch", raw / "scratch", "--page-cache", "kept"]
+    command = [*launch_ranks(plan.point.ranks), *map(str, program)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
+    )
+    if done.returncode:
+        raise HpcaiError(f"{plan.point.benchmark}: exit status {done.returncode}: {done.stderr[-500:]}")
+    steps = pd.read_csv(raw / "steps.csv")["step_time_s"].iloc[WARM_STEPS:]
+    return float(steps.median()), int(json.loads((raw / "training.json").read_text())["parameters"])

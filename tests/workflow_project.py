@@ -1,11 +1,15 @@
 """Calls Snakemake as a user does, in a folder of the test's own."""
 
+import atexit
 import functools
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import yaml
@@ -24,13 +28,14 @@ class Project:
         self.directory, self.root, self.study = directory, root, study
         self.environment = dict(environment)
 
-    def snakemake(self, *arguments, config=()):
+    def snakemake(self, *arguments, config=(), cold=False):
         """Call Snakemake; return the finished process with everything it printed in stdout."""
         settings = [f"config_dir={self.study.parent}", *config]
         files = ["--snakefile", self.root / "Snakefile", "--directory", self.directory]
         profile = ["--workflow-profile", self.root / "profiles/default"]
         study = ["--configfile", self.study, "--config", *settings]
-        return call_snakemake(*arguments, *files, *profile, *study, environment={**os.environ, **self.environment})
+        environment = {**os.environ, **self.environment}
+        return call_snakemake(*arguments, *files, *profile, *study, environment=environment, cold=cold)
 
     def dry_run(self, *arguments, config=()):
         """Return how often each rule would run."""
@@ -45,11 +50,15 @@ class Project:
         return {name: int(count) for name, count in rows if name != "total"}
 
 
-def call_snakemake(*arguments, environment=os.environ):
-    """Call Snakemake; return the finished process with everything it printed in stdout."""
+def call_snakemake(*arguments, environment=os.environ, cold=False):
+    """Call Snakemake; return the finished process with everything it printed in stdout.
+
+    By a Snakemake that has its imports done, unless it is to be a process as a user starts it, with hashes of its own,
+    or one that finds another library.
+    """
     words = [str(argument) for argument in arguments]
-    # What starts no job goes to a Snakemake that is there already.
-    if {"--dry-run", "--lint"} & set(words):
+    known = (os.environ.get("PYTHONPATH"), STUB_RANKS["PYTHONPATH"])
+    if not cold and environment.get("PYTHONPATH") in known:
         return _call_warm(words, environment)
     text = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment}
     return subprocess.run([Path(sys.executable).parent / "snakemake", *words], check=False, **text)
@@ -59,20 +68,34 @@ def call_snakemake(*arguments, environment=os.environ):
 def _start_warm():
     """Start the program that makes calls without a start of their own; it ends with this process."""
     program = Path(__file__).with_name("warm_snakemake.py")
-    return subprocess.Popen([sys.executable, "-P", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    place = Path(tempfile.mkdtemp(), "calls")
+    server = subprocess.Popen([sys.executable, "-P", program, place], stdin=subprocess.PIPE)
+
+    def end():
+        server.stdin.close()
+        server.wait()
+        place.unlink(missing_ok=True)
+        place.parent.rmdir()
+
+    atexit.register(end)
+    while not place.exists():
+        assert server.poll() is None, "the Snakemake with its imports done has ended"
+        time.sleep(0.05)
+    return place
 
 
 def _call_warm(arguments, environment):
-    server = _start_warm()
-    with tempfile.NamedTemporaryFile("r") as output:
-        call = {"arguments": arguments, "environment": dict(environment), "folder": str(Path.cwd())}
-        try:
-            print(json.dumps(call | {"output": output.name}), file=server.stdin, flush=True)
-            status = int(server.stdout.readline())
-        except BaseException:  # a test that timed out, for example: the next one must not get its answer
-            server.kill()
-            _start_warm.cache_clear()
-            raise
+    with tempfile.NamedTemporaryFile("r") as output, socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(_start_warm()))
+        call = {"program": "snakemake", "arguments": arguments, "environment": dict(environment)}
+        with connection.makefile("rw") as stream:
+            print(json.dumps(call | {"folder": str(Path.cwd()), "output": output.name}), file=stream, flush=True)
+            child = int(stream.readline())
+            try:
+                status = int(stream.readline().split()[0])
+            except BaseException:  # a test that timed out, for example
+                os.kill(child, signal.SIGKILL)
+                raise
         return subprocess.CompletedProcess(["snakemake", *arguments], status, output.read())
 
 

@@ -16,7 +16,7 @@ def measured(tmp_path_factory):
     project = Project(tmp_path_factory.mktemp("five"), study=ROOT / "tests/config/five.yaml")
     characterise = [f"results/characterise/{name}.json" for name in CEILINGS]
     characterise += [f"results/characterise/work/{name}_mini.json" for name in BENCHMARKS]
-    done = project.snakemake("measure", *characterise, *captures_of(PROFILED))
+    done = project.snakemake("measure", *characterise, *captures_of(PROFILED), cold=True)
     assert done.returncode == 0, done.stdout
     project.output = done.stdout
     return project

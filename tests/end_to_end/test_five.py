@@ -12,6 +12,7 @@ from browser.checks import check_page, missing_browser
 from end_to_end.rank_runs import check_log
 from end_to_end.studies import BENCHMARKS, captures_of
 
+from hpcai.machine.work.step import WorkReport
 from hpcai.parsers.horovod.timeline import read_timeline
 from hpcai.records.run import FINISHED, read_part, read_record
 from hpcai.records.weak import GROUP, WeakGroup
@@ -19,6 +20,11 @@ from hpcai.records.weak import GROUP, WeakGroup
 HPC_AI500 = ("resnet50", "extreme_weather")
 WEAK = "results/weak/cosmoflow_mini/fp32/n1x1"
 FUSION_BYTES = 4096
+MEMORY_REMARKS = {
+    "deepcam": "the traffic is with the dense gradients that XLA for processors makes of those of depthwise kernels",
+    "extreme_weather": "4 loops without a known number of trips are counted once",
+}
+"""What the memory traffic leaves out or holds too much of."""
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +140,31 @@ def test_all_five_are_characterised(study):
     ratios = counted.groupby("benchmark")["ratio_to_formula"].first()
     assert set(ratios.index) == names
     assert ratios.to_numpy() == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_the_counted_work_is_that_of_the_formula(study, benchmark):
+    """As unit/machine/work/test_step.py of larger networks."""
+    report = read_part(WorkReport, study.directory / f"results/characterise/work/{benchmark}_mini.json")
+    formula, sixfold, hlo = (
+        next(count for count in report.counts if count.method == method)
+        for method in ("formula", "formula_sixfold", "hlo")
+    )
+    assert hlo.ratio_to_formula == pytest.approx(1, abs=0.002)
+    assert report.hlo.samples == min(8, report.samples_per_step)
+    assert formula.flop_per_step == pytest.approx(report.samples_per_step * formula.flop_per_sample)
+    assert 1 < sixfold.ratio_to_formula < 1.4
+    assert sum(layer.share_ratio for layer in report.layers) == pytest.approx(1)
+    # Only graphs are filled up, and only depthwise convolutions are not what they are after optimisation.
+    assert (hlo.remark is not None) == (benchmark == "opencatalyst")
+    assert report.hlo.stage == ("hlo" if benchmark == "deepcam" else "optimized_hlo")
+    assert hlo.memory_bytes_per_sample * report.hlo.samples == pytest.approx(report.hlo.memory_bytes_per_batch)
+    assert 0 < report.hlo.compulsory_bytes_per_batch < report.hlo.memory_bytes_per_batch
+    assert report.hlo.memory_remark == MEMORY_REMARKS.get(benchmark)
+    if benchmark == "opencatalyst":
+        assert hlo.flop_per_sample >= 0.999 * formula.flop_per_sample  # graphs are filled up
+    else:
+        assert hlo.flop_per_step == pytest.approx(formula.flop_per_step, rel=0.002)
 
 
 def test_gradients_travel_one_by_one_as_horovod_fuses_them(study):

@@ -24,9 +24,15 @@ TEXTS = (
     "reason", "reasons", "tool", "rule_set", "scope", "method", "stage", "instrument", "sentence", "evidence", "topic",
     "what", "status", "profile", "page_cache", "data", "source",
 )  # fmt: skip
-RAW_VIEWS = {"messages": ("communication", "links"), "lanes": ("lanes",), "phases": ("communication",)}
+RAW_VIEWS = {
+    "messages": ("communication", "links"),
+    "lanes": ("lanes",),
+    "phases": ("communication",),
+    "exchange_published": ("communication",),
+    "kernels_published": ("kernels",),
+}
 """Views that the raw files of a figure are named in, where that is not the view of its name."""
-WITHOUT_OVERLAP = ("messages",)
+WITHOUT_OVERLAP = ("messages", "exchange_published")
 """Figures of communication that show no overlap, so they need not name its file."""
 NOTICE = "not a valid result of any_suite"
 
@@ -143,7 +149,7 @@ def test_row_of_several_raw_files_names_each_once(name: str) -> None:
 def test_characterisation_defines_the_bandwidths_that_its_view_holds() -> None:
     tables = make_tables(1)
     counters = make_row("counters", dram_rate_bytes_per_s=9e9, source="raw/ncu.csv")
-    view = characterisation_view({**tables, "counters": counters})
+    view = characterisation_view({**tables, "counters": counters, "work": as_view("work", [])})
     page = render(
         "characterisation", {"notice": "", "characterisation": make_views({**tables, "characterisation": view})}
     )

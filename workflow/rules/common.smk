@@ -137,6 +137,11 @@ HPC_AI500_BENCHMARKS = [
 PUBLISHED = [str(path) for path in CAMPAIGN.published]
 RANKED_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.rank_with]
 EARLIER_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.compare_with]
+# Outputs of HPL and HPL-MxP that the site names; one that is not there is a row with its reason.
+HPL_OUTPUTS = [
+    os.path.expandvars(file)
+    for file in (CAMPAIGN.machine.hpl.outputs if CAMPAIGN.machine.hpl else ())
+]
 CHARACTERISATIONS = [*CEILINGS, *LINKS, *WORK, *CAPTURES]
 # Files of each kind of profile that contain a view.
 VIEW_FILES = {

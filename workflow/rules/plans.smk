@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from snakemake.exceptions import WorkflowError
 
 from hpcai.config.load import plan_text
+from hpcai.config.runs import runs_at_each_batch
 from hpcai.measure.publish import kept_plan
 
 
@@ -28,6 +29,11 @@ def run_id(wildcards):
     """Path of a run below its folder of runs."""
     return f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}/{wildcards.repetition}"
 
+
+# Their steps are divided into blocks.
+RUNS_OF_BLOCKS = [
+    run for run in runs_at_each_batch(PLANS) if PLANS[run].point.benchmark in MEASURED
+]
 
 # Priorities among the ready jobs: data first, then the runs in rounds, then everything else (0).
 DATA_FIRST = len(PLANS) + 1
@@ -98,13 +104,16 @@ def run_pack(wildcards):
 
 
 def plans_of_blocks(_wildcards):
-    """Plan of each benchmark's first run, whose step is divided into blocks."""
-    return [work_plan(one) for one in _measured_benchmarks()]
+    """Plan of a run of each benchmark at each of its batches, whose steps are divided into blocks."""
+    return [f"results/runs/{run}/plan.json" for run in RUNS_OF_BLOCKS]
 
 
 def manifests_of_blocks(_wildcards):
     """Manifests of their datasets, in the same order."""
-    return [run_manifest(one) for one in _measured_benchmarks()]
+    runs = [
+        SimpleNamespace(benchmark=PLANS[run].point.benchmark) for run in RUNS_OF_BLOCKS
+    ]
+    return [run_manifest(one) for one in runs]
 
 
 def packs_of_blocks(_wildcards):

@@ -20,12 +20,18 @@ REGRESSORS = f"results/predict/{MACHINE}/regressors.json"
 MEASURED_PREDICTIONS = {
     "fit_kernels": OF_MACHINE["kernel_times"],
     "validate_hpl": [*OF_MACHINE["blas_rates"], *OF_MACHINE["hpl"]],
-    "predict_study": [*LAYERS, REGRESSORS],
+    "predict_study": [*LAYERS, REGRESSORS, *OF_MACHINE["step_blocks"]],
     "sum_blocks": OF_MACHINE["step_blocks"],
+    "predict_scales": OF_MACHINE["step_blocks"],
     "judge_steps": [*OF_MACHINE["reference_steps"], REGRESSORS],
 }
+# Kernels and the steps that their regressors are judged on take longer than all else together: a target of their own.
+OF_REGRESSORS = ["fit_kernels", "judge_steps"]
 MEASURED_TABLES = [
-    table for one in MEASURED_PREDICTIONS for table in PREDICTION_TABLES[one]
+    table
+    for one in MEASURED_PREDICTIONS
+    if one not in OF_REGRESSORS
+    for table in PREDICTION_TABLES[one]
 ]
 
 
@@ -34,6 +40,7 @@ SAID_OF_PREDICTIONS = [
     *["hpl_published", "hpl_validation", "training_networks"],
     *["prediction_findings", "kernel_accuracy", "step_accuracy", "predictions"],
     "prediction_accuracy",
+    "block_kinds",
 ]
 
 if CAMPAIGN.study.measure:
@@ -79,6 +86,7 @@ if CAMPAIGN.study.measure:
         params:
             **in_image(),
             networks=list(PREDICT.reference_networks),
+            samples=PREDICT.block_samples,
         script:
             "../scripts/measure_blocks.py"
 
@@ -131,6 +139,7 @@ if CAMPAIGN.study.measure:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
+            command=list(CAMPAIGN.machine.hpl.command if CAMPAIGN.machine.hpl else ()),
         script:
             "../scripts/run_hpl.py"
 
@@ -161,7 +170,7 @@ rule list_layers:
 
 rule fit_kernels:
     input:
-        times=OF_MACHINE["kernel_times"],
+        times=kernel_times,
     output:
         regressors=REGRESSORS,
         tables=prediction_tables("fit_kernels"),
@@ -221,6 +230,7 @@ rule predict_study:
         ceilings="results/tables/ceilings.parquet",
         layers=LAYERS,
         regressors=REGRESSORS,
+        steps=OF_MACHINE["step_blocks"],
         mlperf_results="results/tables/mlperf_results.parquet",
         mlperf_systems="results/tables/mlperf_systems.parquet",
     output:
@@ -240,6 +250,7 @@ rule predict_study:
 rule sum_blocks:
     input:
         steps=OF_MACHINE["step_blocks"],
+        links="results/tables/links.parquet",
     output:
         tables=prediction_tables("sum_blocks"),
     log:
@@ -255,11 +266,30 @@ rule sum_blocks:
         "../scripts/sum_blocks.py"
 
 
+rule predict_scales:
+    input:
+        scales="results/tables/scales.parquet",
+        links="results/tables/links.parquet",
+        contention="results/tables/contention.parquet",
+        steps=OF_MACHINE["step_blocks"],
+        records=RECORDS,
+    output:
+        tables=prediction_tables("predict_scales"),
+    log:
+        "logs/predict_scales.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
+        library=library_of("workflow/scripts/predict_scales.py"),
+    script:
+        "../scripts/predict_scales.py"
+
+
 rule judge_steps:
     input:
         own="results/tables/own_steps.parquet",
         regressors=REGRESSORS,
-        steps=OF_MACHINE["reference_steps"],
+        steps=reference_steps,
     output:
         tables=prediction_tables("judge_steps"),
     log:

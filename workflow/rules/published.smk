@@ -16,7 +16,7 @@ ROUND_TABLES = [
     *SOURCE_TABLES,
     *["mlperf_results", "mlperf_efficiencies", "mlperf_principal"],
     *["mlperf_curves", "mlperf_predictions"],
-    *["mlperf_leave_one_out", "mlperf_prediction_errors"],
+    *["mlperf_leave_one_out", "mlperf_prediction_errors", "mlperf_forecasts"],
 ]
 
 

@@ -14,6 +14,12 @@ SCORES = [
 ]
 
 
+def hpl_reports(_wildcards):
+    """Runs of HPL on this machine that are there already: no score waits for them."""
+    file = f"results/predict/{CAMPAIGN.machine.name}/hpl.json"
+    return [file] if Path(file).exists() else []
+
+
 rule score_study:
     input:
         records=RECORDS_TO_ANALYSE,
@@ -29,6 +35,7 @@ rule score_study:
         published=PUBLISHED,
         study="results/study.json",
         earlier=[f"{folder}/tables/runs.parquet" for folder in EARLIER_STUDIES],
+        hpl=hpl_reports,
     output:
         tables=table_files(SCORE_TABLES),
         summary="results/scoring.json",
@@ -39,6 +46,7 @@ rule score_study:
     params:
         machine=CAMPAIGN.machine.model_dump(mode="json"),
         earlier=EARLIER_STUDIES,
+        hpl_outputs=HPL_OUTPUTS,
         library=library_of("workflow/scripts/score_study.py"),
     script:
         "../scripts/score_study.py"

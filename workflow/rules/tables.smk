@@ -10,7 +10,7 @@ RUN_TABLES = ["runs", "epochs", "scales", "scaling", "verdicts"]
 # Tables that involve weak-scaling groups; requesting the tables above does not start a group.
 GROUP_TABLES = ["contention", "efficiency"]
 SCORE_TABLES = [
-    *["run_scores", "scores", "machine_scores"],
+    *["run_scores", "scores", "machine_scores", "machine_overview"],
     *["roofline_points", "roofline_ceilings", "roofline_moves"],
     *["published_points", "published_ceilings", "published_moves"],
     *["scaling_details", "scaling_fits", "scaling_curves", "variant_effects"],
@@ -28,7 +28,14 @@ PREDICTION_TABLES = {
     "fit_kernels": ["kernel_accuracy", "kernel_errors", "kernel_goals"],
     "validate_hpl": ["hpl_rates", "hpl_validation"],
     "predict_study": ["predictions", "prediction_accuracy", "own_steps"],
-    "sum_blocks": ["block_steps", "block_times", "block_kinds"],
+    "sum_blocks": [
+        "block_steps",
+        "block_times",
+        "block_samples",
+        "block_kinds",
+        "allreduce_errors",
+    ],
+    "predict_scales": ["scale_cases"],
     "judge_steps": ["step_accuracy", "step_stages"],
 }
 
@@ -78,13 +85,32 @@ def tables_of(stage, place="results"):
     )
 
 
+def is_asked(target):
+    """Whether a target is among those of this start."""
+    return target in map(str, workflow.dag_settings.targets)
+
+
+def asked_or_there(files):
+    """Files that only the target `regressors` measures; others use them if all are there."""
+    there = is_asked("regressors") or all(map(os.path.exists, files))
+    return files if there else []
+
+
+def kernel_times(_wildcards):
+    return asked_or_there(OF_MACHINE["kernel_times"])
+
+
+def reference_steps(_wildcards):
+    return asked_or_there(OF_MACHINE["reference_steps"])
+
+
 def shown_predictions():
     """Tables of the stage `predict` shown in reports: published models, and predictions with measurements."""
-    asked = "predict" in map(str, workflow.dag_settings.targets)
     there = [
         one
         for one, measured in MEASURED_PREDICTIONS.items()
-        if asked or all(map(os.path.exists, [*prediction_tables(one), *measured]))
+        if is_asked("regressors" if one in OF_REGRESSORS else "predict")
+        or all(map(os.path.exists, [*prediction_tables(one), *measured]))
     ]
     return [
         table

@@ -44,6 +44,14 @@ rule predict:
         table_files(MEASURED_TABLES),
 
 
+rule regressors:
+    input:
+        predictions,
+        table_files(
+            [table for one in OF_REGRESSORS for table in PREDICTION_TABLES[one]]
+        ),
+
+
 rule rounds:
     input:
         "results/rounds.html",
@@ -56,7 +64,7 @@ ON_NODES = {
     *["measure_ceiling", "measure_storage", "measure_allreduce", "count_work"],
     *["measure_kernels", "measure_reference_steps", "measure_blas_rates", "run_hpl"],
     "list_layers",
-    # Without measured kernels it writes empty tables, which needs no node.
+    # Where none may be measured it writes empty tables, which is no work for a node; targets are not known here.
     *(["fit_kernels"] if OF_MACHINE["kernel_times"] else []),
 }
 # If another workflow uses this one as a module, only rules from here count.

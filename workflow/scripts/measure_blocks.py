@@ -15,5 +15,6 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 asked = snakemake.params
 subjects = ask_all(snakemake.input.plans, snakemake.input.manifests, asked.networks)
-measure = partial(measure_blocks, subjects, contained_python(asked.get("software")))
+python = contained_python(asked.get("software"))
+measure = partial(measure_blocks, subjects, python, samples=asked.samples)
 Path(snakemake.output.report).write_text(report_quietly(measure, snakemake.config))

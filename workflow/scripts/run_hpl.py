@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 report = Path(snakemake.output.report)
-text = run_hpl(snakemake.params.tests, raw_folder=report.with_suffix(""))
+text = run_hpl(snakemake.params.tests, raw_folder=report.with_suffix(""), command=snakemake.params.command)
 report.write_bytes(seal(f"{text}\n".encode()))

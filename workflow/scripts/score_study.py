@@ -9,6 +9,7 @@ from hpcai.config.published import load_published
 from hpcai.core.files import write_atomically
 from hpcai.core.logs import log_to
 from hpcai.core.table_files import read_parquet
+from hpcai.machine.overview import machine_overview
 from hpcai.metrics.run_tables import read_records, rows_as_json, write_tables
 from hpcai.metrics.study_tables import ranking_tables, roofline_tables, scaling_tables, score_tables
 
@@ -24,6 +25,7 @@ tables = score_tables(views, read_records(given.records), machine)
 views |= tables
 tables |= roofline_tables(views, published, machine)
 tables |= scaling_tables(views, machine)
+tables["machine_overview"] = machine_overview(views, given.hpl, snakemake.params.hpl_outputs)
 tables |= ranking_tables([tables["scores"], *map(read_parquet, given.others)], published)
 results = Path(snakemake.output.summary).parent
 write_tables(tables, results / "tables")

@@ -44,7 +44,9 @@ REFUSED_BY_SLURM = Message("doctor.refused_by_slurm", "Slurm rejected {jobs}")
 LACKING = Message("doctor.lacking", "accelerators: {part}: found {found}, expected {needed}")
 MEND = Message("doctor.mend", "fix the cause{where}; the next start tries again")
 
-STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "predict", "rounds"})
+STAGES = frozenset(
+    {"data", "pack", "measure", "characterise", "views", "scores", "analyse", "predict", "regressors", "rounds"}
+)
 """Workflow targets that end before the study's report."""
 
 LINES = 40

@@ -123,7 +123,7 @@ def _sample_bytes(module: DataModule[Any], manifest: Manifest | None) -> Amount:
         return Amount(sum(entry.bytes for entry in manifest.entries), "measured", "manifest.json")
     sizes = module.sample_sizes()
     if sizes.container_bytes is None:
-        return unknown("samples have sizes of their own")
+        return unknown("samples differ in size")
     method: Method = "upper bound" if sizes.compressed else "modelled"
     source = "without its compression" if sizes.compressed else "samples x bytes of one"
     return Amount(sizes.container_bytes * sum(data.samples(split) for split in SPLITS), method, source)
@@ -135,7 +135,7 @@ def _content(module: DataModule[Any], pack: PackManifest | None) -> Amount:
         return Amount(pack.content_bytes, "measured", "packed.json")
     each = module.sample_sizes().record_bytes
     if each is None:
-        return unknown("samples have sizes of their own")
+        return unknown("samples differ in size")
     samples = sum(module.settings.samples(split) for split in SPLITS)
     return Amount(each * samples, "modelled", "samples x bytes of one record")
 

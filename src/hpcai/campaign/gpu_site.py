@@ -38,7 +38,7 @@ NEWER_DRIVER = Message(
 GET_WHEELS = Message("gpu_site.get_wheels", "`{command}` brings {what}, without root")
 GET_COMPILER = Message(
     "gpu_site.get_compiler",
-    "`module load cuda gcc` or what they are called here, then `{command}`; without a compiler take the engine "
+    "`module load cuda gcc` or their names here, then `{command}`; without a compiler take the engine "
     "tensorflow, which needs none",
 )
 GET_STEPS = Message(
@@ -196,7 +196,7 @@ def _mpi() -> Part:
     needed = f"only for the launchers {', '.join(users)}, with a Horovod that knows MPI"
     commands = [launcher.versions["mpi"][0] for launcher in LAUNCHERS.values() if "mpi" in launcher.versions]
     found = next(filter(None, map(shutil.which, commands)), None)
-    return Part("MPI", "found" if found else "not needed", found or "none; other launchers do without", needed)
+    return Part("MPI", "found" if found else "not needed", found or "none; other launchers do not need it", needed)
 
 
 def horovod_knows_nccl() -> bool:

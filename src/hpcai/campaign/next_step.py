@@ -46,6 +46,7 @@ MAKES = {
     "scores": {"data", "packed", "runs"},
     "analyse": {"data", "packed", "runs"},
     "predict": {"data", "packed", "runs"},
+    "regressors": {"data", "packed", "runs"},
     "all": {"data", "packed", "runs", "weak", "profiles"},
 }
 """Products that each stage of the workflow always makes."""

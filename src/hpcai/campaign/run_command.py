@@ -1,5 +1,6 @@
 """The command ``hpcai run``: Snakemake with a status screen, then the time per stage and the location of the report."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -13,6 +14,7 @@ from hpcai.campaign.failures import OUTCOMES_RULE, last_words
 from hpcai.campaign.journal import Job, Journal, read_journals
 from hpcai.campaign.run_options import (
     ENGINE_OF_WHEELS,
+    PREDICTORS,
     calls_of,
     only_answers,
     report_words,
@@ -23,6 +25,8 @@ from hpcai.campaign.run_options import (
 from hpcai.campaign.screen import Scene, open_screen
 from hpcai.campaign.stage_times import FILE, say_stage_times, seconds_per_job, stage_times, write_stage_times
 from hpcai.config.load import refuse_loose_files
+from hpcai.core.disturbance import Disturbance, Tolerance, is_disturbed
+from hpcai.core.messages import Message
 from hpcai.launchers.registry import default_launcher
 
 LOGS = Path("logs/run")
@@ -33,17 +37,22 @@ ALWAYS = ["--rerun-incomplete"]
 """Interrupted jobs leave files that Snakemake otherwise refuses; a finished run is only republished."""
 EARLIER = 5
 """Number of earlier starts used to estimate job durations."""
+DISTURBED_PREDICTORS = Message(
+    "run_command.disturbed",
+    "disturbed: {names}: others took more than {most:.0%} of the cores meanwhile; remove and measure again",
+)
 TAIL = 30
 """Number of log lines shown if Snakemake fails without a failed job."""
 NO_HOROVOD = (
     "Horovod is not installed: engine {engine} where the run table names no engine, and launcher {launcher} where the "
     "profile names none (make env HOROVOD=yes brings Horovod)"
 )
-HELP = """usage: hpcai run [predict] [SNAKEMAKE ARGUMENTS ...]
+HELP = """usage: hpcai run [predict | regressors] [SNAKEMAKE ARGUMENTS ...]
 
 Run the workflow with one screen instead of Snakemake's lines, which go to logs/run/; then say where the time went and
 where the report is. All arguments go to Snakemake (snakemake --help): targets, --configfile, --config, --profile, ...
-`predict` first measures what the predictors need, then makes everything, the report included.
+`predict` first measures what the predictors need, then makes everything, the report included; `regressors` does so
+with the kernels, which take longer than all else.
 After a failure the report of what there is is made. Ctrl-C ends all jobs in an orderly way, a second one at once.
 Exit status: Snakemake's; 130 after Ctrl-C."""
 
@@ -79,6 +88,23 @@ def run(words: list[str]) -> int:
             reported = start.make([report_words(words)])
     start.say_end(status, is_reported=not reported and not start.child.signals)
     return 128 + start.child.signals[0] if start.child.signals else status
+
+
+def disturbed_predictors(results: Path) -> list[str]:
+    """Return a line if something was measured for predictions while others used the machine; none if nothing was.
+
+    Parameters
+    ----------
+    results
+        Folder of a study. Each file of ``predict/MACHINE`` says what others took meanwhile.
+    """
+    tolerance, names = Tolerance(), []
+    for file in sorted((results / "predict").glob("*/*.json")):
+        with suppress(OSError, ValueError):
+            nodes = json.loads(file.read_bytes()).get("disturbance") or ()
+            if is_disturbed([Disturbance.model_validate(one) for one in nodes], tolerance):
+                names.append(str(file))
+    return [DISTURBED_PREDICTORS(names=", ".join(names), most=tolerance.others_ratio)] if names else []
 
 
 def _with_options(words: Sequence[str]) -> list[str]:
@@ -167,6 +193,7 @@ class Start:
             lines += [*say_stage_times(times), ""]
         elif not status:
             lines += ["Nothing to do: everything is up to date."]
+        lines += disturbed_predictors(self.working / "results") if self.words[:1] in PREDICTORS else []
         lines += self._next_lines() if status or self.child.signals else []
         lines.append(f"log: {self.log}; times: {self.logs / FILE}" if jobs else f"log: {self.log}")
         report = (self.working / REPORT).resolve()
@@ -184,5 +211,5 @@ class Start:
         if self.child.is_hurried and any((self.working / ".snakemake/locks").glob("*")):
             lines.append(f"first:                      {shlex.join(['hpcai', 'run', *self.words, '--unlock'])}")
         lines.append(f"go on where it ended:       {shlex.join(['hpcai', 'run', *self.words])}")
-        lines.append(f"report of what there is:    {shlex.join(['hpcai', 'run', *report_words(self.words)])}")
+        lines.append(f"report of the results:      {shlex.join(['hpcai', 'run', *report_words(self.words)])}")
         return lines

@@ -27,9 +27,13 @@ def only_answers(words: Sequence[str]) -> bool:
     return bool(ANSWERS & set(words))
 
 
+PREDICTORS = (["predict"], ["regressors"])
+"""First words of starts that measure for predictions."""
+
+
 def calls_of(words: list[str]) -> list[list[str]]:
     """Return the calls of Snakemake; predictions are measured first, then everything goes into the report."""
-    return [words, words[1:]] if words[:1] == ["predict"] else [words]
+    return [words, words[1:]] if words[:1] in PREDICTORS else [words]
 
 
 def working_folder(words: Sequence[str]) -> Path:

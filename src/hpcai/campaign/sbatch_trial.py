@@ -112,7 +112,7 @@ def _dry_run(campaign: Campaign, study: Path, profile: str) -> list[dict[str, An
     own = any(map(os.path.exists, SNAKEFILES))
     there = [] if own or root is None else ["--snakefile", str(root / "Snakefile")]
     measured = campaign.study.predict.measured_files(campaign.machine.name)
-    targets = ["all", *(["predict"] if any(measured.values()) else [])]
+    targets = ["all", *(["predict", "regressors"] if any(measured.values()) else [])]
     command = [snakemake_program(), *targets, "--profile", profile, "--configfile", str(study), *there]
     folder = campaign.study.config_dir or str(study.parent)
     command += ["--config", f"config_dir={folder}", "--dry-run", "--forceall", "--nolock"]

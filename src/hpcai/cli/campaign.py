@@ -36,8 +36,7 @@ def status(
         option(
             "[SECONDS]",
             parser=seconds_or(REDRAW_S),
-            words=f"say it again every so many seconds (without a number: {REDRAW_S:g}) until nothing is under way any "
-            "more",
+            words=f"repeat at this interval (without a number: {REDRAW_S:g}) until nothing is running",
         ),
     ] = None,
 ) -> int:

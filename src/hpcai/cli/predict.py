@@ -10,7 +10,9 @@ from hpcai.cli.options import Group
 
 MODULES = {
     "hpl": "hpcai.cli.predict_hpl",
+    "replay": "hpcai.cli.predict_replay",
     "round": "hpcai.cli.predict_round",
+    "scale": "hpcai.cli.predict_scale",
     "step": "hpcai.cli.predict_step",
     "training": "hpcai.cli.predict_training",
 }

@@ -26,9 +26,9 @@ NO_QUANTITY = Message(
 EPILOGUE = """\
 \b
 examples:
-  A machine at scales that nobody ran, from the rounds themselves:
+  A machine at scales without submissions, from the rounds themselves:
     hpcai predict round v1.0 --benchmark NAME --system ORG/SYSTEM --units 1024
-  The same machine in a later round, and an accelerator that nobody submitted:
+  The same machine in a later round, and an accelerator without submissions:
     hpcai predict round v0.7 v1.0 v2.0 --benchmark NAME --system ORG/SYSTEM --round v3.0
     hpcai predict round v0.7 v1.0 v2.0 v3.0 --benchmark NAME --accelerator B200 --round 2026-11
   Which machine reaches 10 minutes, with how many units, at what energy:
@@ -48,7 +48,7 @@ class Asked:
     benchmark: Annotated[str | None, option("NAME", "one of the sources; a wrong name lists them")] = None
     system: Annotated[str | None, option("ORG/SYSTEM", "a submission on the machine: any one of it will do")] = None
     accelerator: Annotated[
-        str | None, option("MODEL", "with --round, instead of --system: one that nobody submitted, by published rates")
+        str | None, option("MODEL", "with --round, instead of --system: one without submissions, by published rates")
     ] = None
     units: Annotated[
         int | None,

@@ -53,7 +53,7 @@ def step(question: Question) -> None:
     source = str(question.blocks)
     if question.output == "json":
         steps = collect_block_steps(report, Tolerance(), source)
-        tables = {"steps": _records(steps), "blocks": _records(collect_block_times(report, source))}
+        tables = {"steps": plain_records(steps), "blocks": plain_records(collect_block_times(report, source))}
         facts = report.model_dump(include={"processor", "software", "sets", "threads", "wall_s"})
         print(json.dumps({**facts, **tables}, indent=2, allow_nan=False))
         return
@@ -86,7 +86,7 @@ def _choose(report: BlocksReport, question: Question) -> BlocksReport:
     return report.model_copy(update={"steps": steps})
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def plain_records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table without NaN, which is not JSON."""
     return [
         {str(name): None if pd.isna(value) else value for name, value in row.items()}

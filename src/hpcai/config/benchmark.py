@@ -104,7 +104,7 @@ class RecipeSettings(Settings):
     """Settings of every recipe; the workload adds optimizer and schedule."""
 
     unwritten: ClassVar[tuple[str, ...]] = ("skip_gradient_norm",)
-    """Keys that plans leave out where they have their default: plans stay as they were before there was a choice."""
+    """Keys that plans omit where they have their default, so that plans of earlier versions stay the same."""
 
     global_batch: Count
     max_epochs: Count

@@ -1,4 +1,4 @@
-"""Checks of how a point is executed: its evaluation, its caches, the way of its gradients."""
+"""Checks of the execution of a point: evaluation, caches, and topology of the allreduce."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ WHOLE_CUBES = Message("execution.whole_cubes", "1: recipe.augmentation of {bench
 
 
 def check_execution(benchmark: Benchmark, machine: Machine, row: Point) -> Iterator[tuple[str, object, str]]:
-    """Yield column, found value and what is allowed instead, for each setting of a point that cannot be.
+    """Yield column, found value and allowed values for each impossible setting of a point.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ PARTS_OF_NODE = Message(
 NO_GROUPS_BESIDE_PARTS = Message("load.no_groups_beside_parts", "1, because {parts} ranks share each sample")
 TOO_MANY_INSTANCES = Message(
     "load.too_many_instances",
-    "at most {most}: so many of {nodes} x {ranks_per_node} ranks have cores of their own at the same time on the "
+    "at most {most}: this many of {nodes} x {ranks_per_node} ranks have separate cores at the same time on the "
     "nodes of {machine!r} ({machine_nodes} x ranks_per_node {machine_ranks_per_node})",
 )
 UNKNOWN_FIGURE = Message("load.unknown_figure", "figures of a study: {known}")

@@ -101,9 +101,10 @@ class Profilers(Settings):
         description="Kernel times. auto: TensorFlow's own profiler on processors; on accelerators nvprof below "
         "compute capability 8.0, Nsight Systems above.",
     )
-    counters: Literal["auto", "nvprof", "ncu", "perf"] = Field(
+    counters: Literal["auto", "nvprof", "ncu", "perf", "likwid"] = Field(
         default="auto",
-        description="Hardware counters. auto: perf on processors; on accelerators nvprof below compute capability 7.5, "
+        description="Hardware counters. auto: perf on processors, or LIKWID where perf may not count memory "
+        "traffic; on accelerators nvprof below compute capability 7.5, "
         "Nsight Compute above.",
     )
     darshan_library: SafePath | None = Field(
@@ -169,14 +170,36 @@ class HplEfficiencies(Settings):
     source: Text = Field(min_length=1)
 
 
+CommandWord = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,:@%-]{1,1000}$")]
+"""One word of a command; ``${VARIABLE}`` is replaced on the machine that uses it."""
+
+
 class HplMachine(Settings):
-    """Inputs of the HPL model besides nodes, accelerators and `links.network`; undeclared if absent."""
+    """How to run HPL, and inputs of its model besides nodes, accelerators and `links.network`; undeclared if absent."""
 
     processor_peak: Peak | None = Field(default=None, description="fp64, all processors of one node.")
     accelerator_peak: Peak | None = Field(default=None, description="fp64, one accelerator.")
     host_link: Link | None = Field(default=None, description="Between processors and accelerators, one direction.")
     topology: Topology | None = None
     efficiencies: HplEfficiencies | None = None
+    command: tuple[CommandWord, ...] = Field(
+        default=(),
+        description="How HPL is started here, a word each, with {processes} for their number: mpirun -np "
+        "{processes} and a site's xhpl. It finds HPL.dat in its folder. Blank: Debian's hpcc.",
+    )
+    outputs: tuple[SafePath, ...] = Field(
+        default=(),
+        description="Outputs of HPL or HPL-MxP that were made here by other means, for the machine's table.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is blank: plans stay as they were before there were these keys."""
+        fields: dict[str, object] = write(self)
+        for key in ("command", "outputs"):
+            if not getattr(self, key):
+                fields.pop(key, None)
+        return fields
 
 
 class Machine(Settings):

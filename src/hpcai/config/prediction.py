@@ -9,6 +9,7 @@ from hpcai.config.machine import Precision
 from hpcai.core.units import BytesPerSecond, Seconds
 
 ReferenceNetwork = Literal["small_cnn", "vgg11", "resnet50"]
+StepCostModel = Literal["blocks", "roofline", "regressors"]
 KernelFamily = Literal["convolution2d", "convolution3d", "gemm", "elementwise", "update"]
 """Kernels that one process measures."""
 
@@ -44,6 +45,11 @@ class Prediction(Settings):
         description="Whether the fused blocks of the study's benchmarks, and of `reference_networks`, are timed once "
         "per machine: what their training steps are predicted from.",
     )
+    block_samples: Index = Field(
+        default=0,
+        description="Blocks of random sizes of each kind that are timed besides, to estimate the times of blocks that "
+        "were not timed; 0: none.",
+    )
     kernel_samples: Index = Field(
         default=0,
         description=(
@@ -67,6 +73,11 @@ class Prediction(Settings):
     )
     hpl_tests: tuple[HplTest, ...] = Field(
         default=(), description="Runs of a real HPL (hpcc) with which the HPL model is compared."
+    )
+    cost_model: StepCostModel = Field(
+        default="blocks",
+        description="Preferred model of the compute time of a predicted step: timed blocks, rooflines, or kernel "
+        "regressors. Where it does not apply, the other model with the smaller error on measured steps is used.",
     )
     ranks: tuple[Count, ...] = Field(default=(), description="Numbers of ranks for which each variant is predicted.")
     links: tuple[AssumedLink, ...] = Field(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -44,7 +45,7 @@ UNWRITTEN = (
     *("engine", "spatial_parts", "gradient_groups"),
     *("allreduce_topology", "evaluation_batch", "evaluation_cache", "training_cache"),
 )
-"""Settings of a point that plans leave out where they are as usual."""
+"""Settings of a point that plans omit where they have their default."""
 
 
 class Point(Settings):
@@ -260,3 +261,25 @@ def derive_seed(study_seed: int, run_id: str) -> int:
     """Return a seed in [1, 2**31) that depends only on the study's seed and the run's name."""
     digest = hashlib.sha256(f"{study_seed}/{run_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % (2**31 - 1) + 1
+
+
+def runs_at_each_batch(plans: "Mapping[str, RunPlan]") -> list[str]:
+    """Return a run of each benchmark at each micro-batch that it trains whole samples with in single precision.
+
+    A benchmark without such a run has its first one.
+
+    Parameters
+    ----------
+    plans
+        By run.
+    """
+    found: dict[tuple[str, int], str] = {}
+    for run, plan in plans.items():
+        if plan.point.precision == "fp32" and plan.point.spatial_parts == 1:
+            found.setdefault((plan.point.benchmark, plan.micro_batch), run)
+    first: dict[str, str] = {}
+    for run, plan in plans.items():
+        first.setdefault(plan.point.benchmark, run)
+    others = [run for benchmark, run in first.items() if benchmark not in {name for name, _ in found}]
+    chosen = {*found.values(), *others}
+    return [run for run in plans if run in chosen]

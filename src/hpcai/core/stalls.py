@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.core.messages import Message
 
-STALLED = Message("stalls.stalled", "{longest_s:.3g} s for what takes {beside_s:.2g} s beside it")
+STALLED = Message("stalls.stalled", "{longest_s:.3g} s where its neighbours take {beside_s:.2g} s")
 
 NEIGHBOURS = 8
 """Number of neighbours before and after a step: enough for a median that a few pauses do not shift."""
@@ -28,7 +28,7 @@ class Stalls(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     count: int = Field(ge=0)
-    longest_s: float | None = Field(default=None, gt=0, description="The longest of them; None: none stalled.")
+    longest_s: float | None = Field(default=None, gt=0, description="The longest of them; None: no pause.")
     beside_s: float | None = Field(default=None, ge=0, description="Median of the neighbours of the longest.")
 
 

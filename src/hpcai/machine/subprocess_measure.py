@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from hpcai.core.errors import LaunchError
+from hpcai.core.lean_imports import NEEDLESS, without
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message
 from hpcai.core.text import say_rate
@@ -273,11 +274,8 @@ def parse_options(module: str) -> Options:
 
 def settle_tensorflow(options: Options) -> None:
     """Configure threads and device of TensorFlow, which most methods use."""
-    # If available, Keras imports these two for plots and data frames: a quarter of all import time.
-    for name in ("matplotlib", "pandas"):
-        if name not in sys.modules:
-            sys.modules[name] = None  # type: ignore[assignment]  # stops an import (docs.python.org)
-    import tensorflow as tf
+    with without(*NEEDLESS):
+        import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -29,7 +29,7 @@ class AllocationUse(BaseModel):
 
     schema_version: Literal[1] = 1
     source: Literal["scontrol show job", "operating system", "none"]
-    reason: str = Field(default="", description="Why numbers are missing; blank if none is.")
+    reason: str = Field(default="", description="Why numbers are missing; blank if none are.")
     slurm_job: str = Field(default="", description="Blank outside Slurm.")
     restarts: int | None = Field(default=None, ge=0, description="How often Slurm has requeued the job.")
     partition: str = ""

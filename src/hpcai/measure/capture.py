@@ -63,7 +63,7 @@ def _captured(plan: RunPlan, record: RunRecord, folder: Path) -> Capture:
     if not any(fnmatch(one.path, used.raw[0]) for one in raw):
         return _capture(plan, used.tool, f"{used.tool} left no {used.raw[0]}; see raw/output.log")
     made = _capture(plan, used.tool, "", tuple(raw))
-    return made.model_copy(update={"compute_capability": used.compute_capability})
+    return made.model_copy(update={"compute_capability": used.compute_capability, "missing": used.missing})
 
 
 def _capture(plan: RunPlan, tool: str, reason: str, raw: tuple[Artefact, ...] = ()) -> Capture:

@@ -61,16 +61,16 @@ class NodeFacts(BaseModel):
     free_bytes: int | None = Field(
         default=None, ge=0, description="Free space where scratch lies; None: it cannot be written."
     )
-    block_bytes: int | None = Field(default=None, ge=1, description="What the file system there gives away at once.")
+    block_bytes: int | None = Field(default=None, ge=1, description="Allocation unit of the file system there.")
     nodes_here: int = Field(
         default=1,
         ge=1,
-        description="Nodes of the run that see the same scratch folder, as far as this one saw by then.",
+        description="Nodes of the run that share the scratch folder, as seen by this node at that time.",
     )
     swept: int = Field(ge=0, description="Staging folders that broken runs had left behind and that were removed.")
     swept_names: tuple[str, ...] = Field(description="The first of them.")
     ended: tuple[int, ...] = Field(
-        description="Processes that were still there and were ended: of broken runs before a run, of its own after it."
+        description="Remaining processes that were ended: of broken runs before a run, of the run itself after it."
     )
     problem: str = Field(description="Blank: none.")
 

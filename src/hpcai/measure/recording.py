@@ -76,7 +76,7 @@ def record_attempt(
         place = ".".join(map(str, first["loc"])) or "as a whole"
         raise RecordError(
             f"{attempt}: what was reported makes no record ({place}: {first['msg']}), expected reports of the ranks "
-            "that agree with what was seen from outside; the attempt is kept as it is"
+            "that agree with the supervisor's observations; the attempt is kept as it is"
         ) from error
     return record.model_copy(update={"verdicts": judge(plan, record.facts)})
 

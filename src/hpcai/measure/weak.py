@@ -35,7 +35,7 @@ OTHER_PLANS = Message(
 
 TOO_FEW_CORES = Message(
     "weak.too_few_cores",
-    "found {found} usable cores on this node, expected {expected} for instances with cores of their own "
+    "found {found} usable cores on this node, expected {expected} for instances with separate cores "
     "(cores_per_rank {cores_per_rank}); give the job more cores, or lower the instances of the table or "
     "cores_per_rank of the machine file",
 )

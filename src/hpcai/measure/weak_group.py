@@ -30,7 +30,7 @@ def describe_group(folder: Path, records: Sequence[RunRecord]) -> WeakGroup:
     instances = _instances(folder, records)
     if shared := shared_resources(instances):
         raise LaunchError(
-            f"{folder}: {shared}, but the instances of a group need resources of their own; correct the launcher's "
+            f"{folder}: {shared}, but the instances of a group need separate resources; correct the launcher's "
             f"options or the job's request, put the group aside with `hpcai discard {folder}`, and start again"
         )
     first = records[0]

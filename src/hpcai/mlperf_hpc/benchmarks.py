@@ -27,7 +27,7 @@ def name_of(workload: str) -> str:
     """
     if workload not in OWN:
         raise ConfigError(
-            f"workload: found {workload!r}, expected one of MLPerf HPC ({', '.join(OWN)}); a benchmark says so by "
-            "`mlperf` in its declaration"
+            f"workload: found {workload!r}, expected one of MLPerf HPC ({', '.join(OWN)}); a benchmark of it "
+            "sets `mlperf` in its declaration"
         )
     return OWN[workload].name

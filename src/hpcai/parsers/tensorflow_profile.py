@@ -20,6 +20,8 @@ from hpcai.parsers.xspace import xspace_class
 
 TOOL = "TensorFlow profiler"
 OPERATION = re.compile(r"^_?[A-Z][A-Za-z0-9_]*$")
+STAGE = re.compile(r"(?:SingleElementIterator|Iterator)::(?:[^#]*::)?([A-Za-z]\w*)")
+"""How ``tf.data`` names a call of an iterator: the datasets from the last one to it, then its settings behind a #."""
 NS, PS = 1e-9, 1e-12
 COLUMNS = ("name", "operation", "kind", "device", "stream", "start_s", "duration_s", "self_s")
 
@@ -47,6 +49,32 @@ def read_tensorflow_profile(path: Path) -> Reading:
     table = table[inside].assign(start_s=lambda part: part["start_s"] + start_ns * NS).reset_index(drop=True)
     facts = {"start_wall_s": start_ns * NS, "duration_s": (stop_ns - start_ns) * NS}
     return Reading(table, TOOL, path, len(table), len(inside), reasons, facts)
+
+
+def read_input_stages(path: Path) -> Reading:
+    """Return one row per call of a stage of ``tf.data``: ``stage``, ``start_s`` (since the epoch), ``duration_s``.
+
+    A stage is called by what its dataset is (TFRecordV2, MapAndBatch ...); the time of a call contains those of the
+    stages that it reads from. A trace without any has no rows.
+
+    Raises
+    ------
+    ParseError
+        If the file is no such trace, or is cut.
+    """
+    space = read_space(path)
+    start_ns, stop_ns = _window(space, path)
+    rows = []
+    for plane in space.planes:
+        stages = {entry.key: found[1] for entry in plane.event_metadata if (found := STAGE.match(entry.value.name))}
+        for line in plane.lines:
+            for event in line.events:
+                if event.metadata_id in stages:
+                    start_s = line.timestamp_ns * NS + event.offset_ps * PS + start_ns * NS
+                    rows.append((stages[event.metadata_id], start_s, event.duration_ps * PS))
+    table = pd.DataFrame(rows, columns=["stage", "start_s", "duration_s"])
+    facts = {"start_wall_s": start_ns * NS, "duration_s": (stop_ns - start_ns) * NS}
+    return Reading(table, TOOL, path, len(table), len(table), (), facts)
 
 
 def read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no static type

@@ -26,8 +26,8 @@ from hpcai.profiles.views import VIEWS, as_view, join_views
 from hpcai.profiles.work_view import work_view
 from hpcai.records.run import read_part
 
-COUNTED = ("messages", "lanes", "kernel_names", "io_workers")
-"""Views with many rows, of which the summary has only the number."""
+COUNTED = ("messages", "lanes", "kernel_names", "io_workers", "input_stages")
+"""Views of many rows, of which the texts say the number only."""
 Views = dict[str, pd.DataFrame]
 
 

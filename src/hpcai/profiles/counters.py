@@ -1,7 +1,6 @@
 """The kind ``counters``: work, memory traffic and instructions per cycle of a profiled run from hardware counters."""
 
 import math
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,18 +9,20 @@ import pandas as pd
 from hpcai.config.runs import RunPlan
 from hpcai.metrics.profiles.counters import counted_flop, counted_work, counters_per_kernel
 from hpcai.metrics.profiles.tensor_cores import architecture_of
+from hpcai.parsers.likwid import read_likwid
 from hpcai.parsers.nsight.compute import read_ncu
 from hpcai.parsers.nvprof.reader import read_nvprof_counters
 from hpcai.parsers.perf_stat import read_perf_stat
 from hpcai.parsers.reading import Reading
 from hpcai.profiles.instrument import Instrument, Missing, compute_capability, tool_on_path
 from hpcai.profiles.kind import Kind
+from hpcai.profiles.processor_counters import find_likwid, find_perf, likwid_row, perf_row
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view
 
 NVPROF_METRICS = (
     "flop_count_hp,flop_count_sp,flop_count_dp,dram_read_transactions,dram_write_transactions,ipc,"
-    "tensor_precision_fu_utilization"
+    "tensor_precision_fu_utilization,dram_utilization,achieved_occupancy,gld_efficiency,gst_efficiency"
 )
 NCU_METRICS = ",".join(
     (
@@ -31,34 +32,38 @@ NCU_METRICS = ",".join(
         "sm__inst_executed.avg.per_cycle_active",
         "dram__bytes_read.sum",
         "dram__bytes_write.sum",
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+        "sm__warps_active.avg.pct_of_peak_sustained_active",
+        *(f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct" for op in ("ld", "st")),
         *(f"sm__sass_thread_inst_executed_op_{kind}{op}_pred_on.sum" for kind in "fhd" for op in ("add", "mul", "fma")),
         "sm__inst_executed_pipe_tensor.sum",
         "regex:sm__ops_path_tensor_.*sum$",
     )
 )
-PERF_EVENTS = "task-clock,cycles,instructions,cache-references,cache-misses"
 
 
 def counter_views(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the view ``counters`` of one profiled run: all kernels of the profiled steps on rank 0.
+    """Return the view ``counters`` of one profiled run: of the profiled steps on rank 0.
 
-    perf instead counts the whole process of rank 0, as noted in its row.
+    On accelerators that is all kernels; perf counts the process, and LIKWID the cores for as long as the rank ran.
     """
-    if profile.capture.tool == "perf":
+    tool = profile.capture.tool
+    if tool == "perf":
         reading = read_perf_stat(profile.file("perf.csv"))
-        row = _perf_row(reading)
+        memory = read_perf_stat(profile.file("perf_memory.csv")) if profile.has("perf_memory.csv") else None
+        window_s = float(profile.profiled_steps()["duration_s"].sum())
+        row = perf_row(reading, memory, window_s, profile.plan.point.ranks_per_node)
+        row["reasons"] = "; ".join(filter(None, (str(row["reasons"]), profile.capture.missing)))
+    elif tool == "LIKWID":
+        reading = read_likwid(profile.file("likwid.csv"))
+        row = likwid_row(reading)
     else:
-        reading = READERS[profile.capture.tool](profile)
+        reading = READERS[tool](profile)
         row = _kernel_row(reading, profile.capture.compute_capability)
+    if tool != "LIKWID":
         row["flop_per_sample"] = float(str(row["work_flop"])) / _samples(profile)
-    row = {**row, "tool": profile.capture.tool, "coverage_ratio": reading.coverage_ratio}
+    row = {**row, "tool": tool, "coverage_ratio": reading.coverage_ratio}
     return {"counters": as_view("counters", profile.with_identity(pd.DataFrame([row]), reading.source))}
-
-
-PERF = (
-    "perf counted the whole process, imports and compilation included, and its generic events count neither "
-    "floating-point work nor memory traffic"
-)
 
 
 def _samples(profile: Profile) -> float:
@@ -94,24 +99,13 @@ def _kernel_row(reading: Reading, compute_capability: str) -> dict[str, object]:
     }
 
 
-def _perf_row(reading: Reading) -> dict[str, object]:
-    """Return instructions per cycle of the whole process; perf's generic events cover neither work nor DRAM traffic."""
-    events = reading.table["event"].str.partition(":")[0]  # for ordinary users the event is cycles:u
-    values = reading.table.groupby(events)["value"].sum(min_count=1)
-    reasons = [PERF, *reading.reasons]
-    return {
-        "instructions_per_cycle": values.get("instructions", math.nan) / values.get("cycles", math.nan),
-        "reasons": "; ".join(reasons),
-    }
-
-
 def _find(plan: RunPlan) -> Instrument | Missing:
     wanted = plan.machine.profilers.counters
+    if wanted in ("perf", "likwid"):
+        return find_perf() if wanted == "perf" else find_likwid(plan)
     if plan.machine.device.kind == "cpu":
-        return _perf() if wanted in ("auto", "perf") else Missing(f"{wanted} needs an accelerator")
-    if wanted == "perf":
-        return _perf()
-    capability = compute_capability()  # determines the meaning of the counters
+        return _of_processor(plan) if wanted == "auto" else Missing(f"{wanted} needs an accelerator")
+    capability = compute_capability()  # the meaning of the counters depends on it
     if isinstance(capability, Missing):
         return capability
     name = ("nvprof" if capability < 7.5 else "ncu") if wanted == "auto" else wanted
@@ -140,19 +134,13 @@ def _ncu() -> Instrument | Missing:
     return Instrument("Nsight Compute", ("ncu.csv",), first_rank_prefix=prefix, step_profiler="cuda")
 
 
-def _perf() -> Instrument | Missing:
-    program = tool_on_path("perf")
-    if isinstance(program, Missing):
-        return program
-    probe = subprocess.run(
-        [program, "stat", "-x,", "-e", "instructions", "true"], capture_output=True, text=True, check=False
-    )
-    if "<not supported>" in probe.stderr:
-        return Missing("perf finds no instruction counter on this machine (common in virtual machines)")
-    if probe.returncode or "<not counted>" in probe.stderr:
-        return Missing(f"perf counts no instructions here: {' '.join(probe.stderr.split())[:200]}")
-    prefix = (program, "stat", "-x,", "-e", PERF_EVENTS, "-o", "{raw}/perf.csv")
-    return Instrument("perf", ("perf.csv",), first_rank_prefix=prefix)
+def _of_processor(plan: RunPlan) -> Instrument | Missing:
+    """Return perf, or LIKWID where perf counts no memory traffic and LIKWID is there."""
+    perf = find_perf()
+    if isinstance(perf, Instrument) and "perf_memory.csv" in " ".join(perf.first_rank_prefix):
+        return perf
+    likwid = find_likwid(plan)
+    return perf if isinstance(likwid, Missing) else likwid
 
 
 # Tools that replay kernels cannot replay an exchange, so they run at the smallest scale.

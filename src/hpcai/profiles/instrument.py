@@ -13,7 +13,7 @@ from typing import Literal
 
 from hpcai.records.run import InstrumentFacts
 
-StepProfiler = Literal["none", "tensorflow", "cuda"]
+StepProfiler = Literal["none", "tensorflow", "cuda", "input", "control"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class Instrument:
     afterwards
         Commands that convert the tool's output to text; run in the attempt's folder.
     compute_capability
-        Compute capability of the accelerator, which determines the meaning of counters; blank on processors.
+        Of the accelerator, on which the meaning of counters depends; blank on processors.
+    missing
+        What the tool cannot tell here, and why; it goes with the numbers that it tells.
     """
 
     tool: str
@@ -63,6 +65,7 @@ class Instrument:
     beside: Callable[[Path], AbstractContextManager[object]] = lambda _: nullcontext()
     afterwards: tuple[tuple[str, ...], ...] = ()
     compute_capability: str = ""
+    missing: str = ""
 
     def wrap(self, program: Sequence[str], attempt: Path) -> list[str]:
         """Return a rank's program wrapped by the tool."""
@@ -81,8 +84,10 @@ class Instrument:
 
     @property
     def facts(self) -> InstrumentFacts:
-        """Return the facts to write into a run's raw folder."""
-        return InstrumentFacts(tool=self.tool, raw=self.raw, compute_capability=self.compute_capability)
+        """What is written into the raw folder of a run."""
+        return InstrumentFacts(
+            tool=self.tool, raw=self.raw, compute_capability=self.compute_capability, missing=self.missing
+        )
 
     def finish(self, attempt: Path) -> None:
         """Convert the tool's output to text; a failing command leaves its message in the output."""

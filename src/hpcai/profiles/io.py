@@ -1,4 +1,7 @@
-"""The kind ``io``: reads of a profiled run recorded by Darshan, from shared storage and of the training input."""
+"""The kind ``io``: reads of a profiled run from shared storage and of the training input, seen by Darshan or the ranks.
+
+Where Darshan is not, ranks count their own read calls and trace their input pipeline (`hpcai.profiles.input_reads`).
+"""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,10 +19,15 @@ from hpcai.metrics.profiles.io import IoSetting, PageCache, data_module, io_summ
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
 from hpcai.parsers.reading import Reading
 from hpcai.profiles.darshan_library import find_darshan, prepare_darshan
+from hpcai.profiles.input_reads import input_stages, staging_reads, training_reads
 from hpcai.profiles.instrument import Instrument, Missing
 from hpcai.profiles.kind import Kind
 from hpcai.profiles.profile import Profile
-from hpcai.profiles.views import join_views
+from hpcai.profiles.views import as_view, join_views
+from hpcai.records.input_window import COUNTERS, TOOL, TRACES
+from hpcai.records.run import RAW
+
+DARSHAN, STAGING = "Darshan", "staging"
 
 NOBODY_READ = Message(
     "io.nobody_read",
@@ -42,6 +50,26 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
 
     The epoch time is omitted, because that of a profiled run would not count.
     """
+    return _watched_views(profile) if profile.capture.tool == TOOL else _darshan_views(profile)
+
+
+def _watched_views(profile: Profile) -> dict[str, pd.DataFrame]:
+    seen, workers = [], []
+    for data in _folders(profile):
+        read = staging_reads if data.role == STAGING else training_reads
+        row, own = read(profile, IoSetting(data.page_cache, data.bytes))
+        source = f"{profile.folder / RAW}"
+        seen.append(profile.with_identity(row.assign(data=data.role, tool=TOOL), source))
+        workers.append(profile.with_identity(own.assign(data=data.role), source))
+    stages = profile.with_identity(input_stages(profile), f"{profile.folder / RAW}")
+    return {
+        "io": join_views("io", seen),
+        "io_workers": join_views("io_workers", workers),
+        "input_stages": as_view("input_stages", stages),
+    }
+
+
+def _darshan_views(profile: Profile) -> dict[str, pd.DataFrame]:
     logs = profile.files(".darshan")
     seen, workers = [], []
     for data in _folders(profile):
@@ -55,12 +83,16 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
             coverage_ratio=reading.coverage_ratio,
             reasons=reading.reasons,
         )
-        row = pd.DataFrame([{"data": data.role, **io_summary(reading.table, setting, module)}])
+        row = pd.DataFrame([{"data": data.role, "tool": DARSHAN, **io_summary(reading.table, setting, module)}])
         seen.append(profile.with_identity(row, logs[0].parent))
         workers.append(profile.with_identity(io_workers(reading.table, module).assign(data=data.role), logs[0].parent))
     if not any(len(part) for part in workers):
         raise ParseError(NOBODY_READ(folder=logs[0].parent))
-    return {"io": join_views("io", seen), "io_workers": join_views("io_workers", workers)}
+    return {
+        "io": join_views("io", seen),
+        "io_workers": join_views("io_workers", workers),
+        "input_stages": as_view("input_stages", []),
+    }
 
 
 def _read(logs: list[Path], folder: Path) -> tuple[str, Reading]:
@@ -86,7 +118,7 @@ def _folders(profile: Profile) -> list[Data]:
             return [Data("training input", folder, float(shards_bytes), cache)]
         content_bytes = sum(member.content_bytes for member in packed.members("train"))
         return [
-            Data("staging", folder, float(packed.packed_bytes), cache),
+            Data(STAGING, folder, float(packed.packed_bytes), cache),
             Data("training input", every_stage(Path(options["--scratch"])), float(content_bytes), "warm"),
         ]
     manifest = read_manifest(manifest_path)
@@ -97,13 +129,15 @@ def _folders(profile: Profile) -> list[Data]:
 def _find(plan: RunPlan) -> Instrument | Missing:
     library = find_darshan(plan.machine.profilers.darshan_library)
     if isinstance(library, str):
-        return Missing(library)
-    return Instrument("Darshan", ("darshan/*.darshan",), prefix=library.command, before=prepare_darshan)
+        if plan.machine.profilers.darshan_library is not None:
+            return Missing(library)  # named, and not there: nobody wants another tool in silence
+        return Instrument(TOOL, (COUNTERS, TRACES), step_profiler="input")
+    return Instrument(DARSHAN, ("darshan/*.darshan",), prefix=library.command, before=prepare_darshan)
 
 
 PROFILE = Kind(
     place=4,
-    tables=("io", "io_workers"),
+    tables=("io", "io_workers", "input_stages"),
     setting="darshan_library",
     find_instrument=_find,
     read=io_views,

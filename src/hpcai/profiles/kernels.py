@@ -1,5 +1,6 @@
 """The kind ``kernels``: compute time by category, and the share of the exchange overlapped by kernels."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.errors import HpcaiError, ParseError
 from hpcai.metrics.profiles.communication import overlap_ratio
 from hpcai.metrics.profiles.kernels import categorise, kernel_breakdown, top_kernels
+from hpcai.metrics.profiles.spans import merge_intervals
 from hpcai.parsers.nsight.systems import read_nsys_kernels, read_nsys_memory
 from hpcai.parsers.nvprof.reader import read_nvprof_trace
 from hpcai.parsers.reading import Reading
@@ -43,6 +45,8 @@ class Kernels:
     reasons: tuple[str, ...]
     operations: pd.DataFrame | None = None
     traffic: Traffic | None = None
+    busy_ratio: float = math.nan
+    """Part of the profiled time during which at least one kernel computes; NaN: the tool does not say when they ran."""
 
     @classmethod
     def of(cls, table: pd.DataFrame, *readings: Reading) -> "Kernels":
@@ -68,8 +72,9 @@ def kernel_views(profile: Profile, counters: Reading | None = None) -> dict[str,
     tool, source = profile.capture.tool, ", ".join(map(str, kernels.sources))
     reasons = (*kernels.reasons, *(counters.reasons if counters else ()))
     shares = kernel_breakdown(kernels.table, counters.table if counters else None).assign(
-        tool=tool, coverage_ratio=kernels.coverage_ratio, reasons="; ".join(reasons)
-    )
+        device_busy_ratio=kernels.busy_ratio, tool=tool, coverage_ratio=kernels.coverage_ratio,
+        reasons="; ".join(reasons),
+    )  # fmt: skip
     names = top_kernels(kernels.table, TOP).assign(tool=tool)
     return {
         "kernels": as_view("kernels", profile.with_identity(shares, source)),
@@ -80,15 +85,28 @@ def kernel_views(profile: Profile, counters: Reading | None = None) -> dict[str,
 
 def _tensorflow(profile: Profile) -> Kernels:
     reading = read_tensorflow_profile(profile.file(OPERATIONS))
-    operations = _inside(reading.table, profile.profiled_steps())
+    steps = profile.profiled_steps()
+    operations = _inside(reading.table, steps)
+    busy_ratio = _busy_ratio(operations[_computes(operations)], float(steps["duration_s"].sum()))
     kernels = operations.groupby(["name", "kind", "device"], as_index=False).agg(
         calls=("self_s", "size"), total_s=("self_s", "sum"), min_s=("self_s", "min"), max_s=("self_s", "max")
     )
     if not profile.has(TIMELINE):
-        return Kernels.of(kernels, reading)
-    traffic = traffic_of(profile, profile.profiled_steps())
+        return replace(Kernels.of(kernels, reading), busy_ratio=busy_ratio)
+    traffic = traffic_of(profile, steps)
     both = Kernels.of(pd.concat([kernels, _transfers(traffic)]), reading, traffic.timeline.spans)
-    return replace(both, operations=operations, traffic=traffic)
+    return replace(both, operations=operations, traffic=traffic, busy_ratio=busy_ratio)
+
+
+def _computes(operations: pd.DataFrame) -> "pd.Series[bool]":
+    return ~categorise(operations["name"]).isin(NOT_COMPUTING)
+
+
+def _busy_ratio(operations: pd.DataFrame, whole_s: float) -> float:
+    """Return the part of a time during which at least one operation runs, on whatever thread or stream."""
+    start_s = operations["start_s"].to_numpy(float)
+    first, last = merge_intervals(start_s, start_s + operations["duration_s"].to_numpy(float))
+    return min(float((last - first).sum()) / whole_s, 1.0) if whole_s > 0 and len(first) else math.nan
 
 
 def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
@@ -114,7 +132,7 @@ def _together(profile: Profile, kernels: Kernels) -> dict[str, pd.DataFrame]:
     operations, traffic = kernels.operations, kernels.traffic
     if operations is None or traffic is None:
         return {"lanes": as_view("lanes", []), "overlap": as_view("overlap", [])}
-    computing = operations[~categorise(operations["name"]).isin(NOT_COMPUTING)]
+    computing = operations[_computes(operations)]
     busy = computing[["name", "start_s", "duration_s"]].assign(start_s=computing["start_s"] - traffic.origin_s)
     transfer_s = traffic.messages["duration_s"].sum()
     row = {
@@ -131,7 +149,11 @@ def _nvprof(profile: Profile) -> Kernels:
     kernels = reading.table.groupby(["name", "kind", "device"], as_index=False, dropna=False).agg(
         calls=("duration_s", "size"), total_s=("duration_s", "sum")
     )
-    return Kernels.of(kernels, reading)
+    launched = reading.table[reading.table["kind"] == "kernel"].dropna(subset=["start_s", "duration_s"])
+    # nvprof traces the window of the profiled steps alone: from its first kernel to the end of its last one.
+    whole_s = (launched["start_s"] + launched["duration_s"]).max() - launched["start_s"].min()
+    busy_ratio = _busy_ratio(launched[_computes(launched)], float(whole_s))
+    return replace(Kernels.of(kernels, reading), busy_ratio=busy_ratio)
 
 
 def _nsys(profile: Profile) -> Kernels:

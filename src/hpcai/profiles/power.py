@@ -14,7 +14,7 @@ from hpcai.parsers.rapl import read_rapl
 from hpcai.parsers.reading import Reading
 from hpcai.profiles.instrument import Instrument, Missing
 from hpcai.profiles.kind import Kind
-from hpcai.profiles.power_meters import find_power_meters, metered
+from hpcai.profiles.power_meters import WHAT_GIVES_IT, find_power_meters, metered
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view, join_views
 
@@ -22,8 +22,10 @@ METERS: dict[str, Callable[[Path], Reading]] = {
     "power_nvml.csv": read_nvml_samples,
     "power_rapl.csv": read_rapl,
     "power_slurm.csv": read_nvml_samples,
+    "power_ipmi.csv": read_nvml_samples,
 }
-"""Reader of each meter's file; Slurm's samples have NVML's columns."""
+"""Reader of each meter's file; the samples of Slurm and IPMI have the columns of NVML's."""
+NO_METER = Message("power.no_meter", "{reasons}. What would give it: {needs}")
 ONE_NODE = Message("power.one_node", "only one of {nodes} nodes was sampled")
 
 
@@ -62,7 +64,7 @@ def _power(profile: Profile, path: Path) -> pd.DataFrame:
 def _find(_: RunPlan) -> Instrument | Missing:
     meters, reasons = find_power_meters()
     if not meters:
-        return Missing("; ".join(reasons))
+        return Missing(NO_METER(reasons="; ".join(reasons), needs="; ".join(WHAT_GIVES_IT.values())))
     return Instrument("power meters", ("power_*.csv",), beside=lambda raw: metered(meters, raw))
 
 

@@ -1,4 +1,4 @@
-"""Sample power and energy during a run with every meter of the node: NVML, RAPL, Slurm.
+"""Sample power and energy during a run with every meter of the node: RAPL, NVML, Slurm, IPMI.
 
 The output is raw samples with monotonic time stamps, on the same clock as the ranks' steps.
 """
@@ -24,8 +24,20 @@ SLURM_SAMPLE_S = 5.0
 """Sampling interval [s]. Slurm's nodes read sensors every 30 s by default; each query messages the controller."""
 POWERCAP = Path("/sys/class/powercap")
 WATTS = re.compile(r"CurrentWatts=(\S+)")
+IPMI_WATTS = re.compile(r"^\s*Instantaneous power reading\s*:\s*(\d+)\s*Watts", re.MULTILINE)
+IPMI_QUESTION = tuple("dcmi power reading".split())  # noqa: SIM905  a list would look like the kind of profile
+IPMI_SAMPLE_S = 1.0
+"""Management controllers average over a second or more, and each question takes some of it."""
 ANSWER_S = 10.0
-"""Longest wait for Slurm's controller [s]; a later answer is not a sample."""
+"""Longest wait for Slurm's controller, or a node's: a sample that comes later is none."""
+WHAT_GIVES_IT = {
+    "rapl": "read permission on /sys/class/powercap/intel-rapl:*/energy_uj, on bare metal",
+    "nvml": "an NVIDIA driver with a device that reports its power",
+    "slurm": "a job of a Slurm with AcctGatherEnergyType",
+    "ipmi": "ipmitool with DCMI, and permission on /dev/ipmi0",
+    "declared": "else declare `power:` in the machine file, which is labelled so",
+}
+"""What would make each meter work, in the order in which meters are looked for; a declared power is the last resort."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +51,8 @@ class Meter:
 
 
 def find_power_meters(powercap: Path = POWERCAP) -> tuple[list[Meter], list[str]]:
-    """Return the meters of this node, and the reason for each missing one."""
-    found = [_nvml(), _rapl(powercap), _slurm()]
+    """Return the meters of this node in the order of `WHAT_GIVES_IT`, and for each that is missing why."""
+    found = [_rapl(powercap), _nvml(), _slurm(), _ipmi()]
     meters = [meter for meter in found if isinstance(meter, Meter)]
     return meters, [reason for reason in found if isinstance(reason, str)]
 
@@ -160,3 +172,24 @@ def _slurm() -> Meter | str:
     if not any(milliwatts for _, milliwatts in sample()):
         return f"Slurm: scontrol reports no CurrentWatts for {nodes}: no energy-gathering plugin is active here"
     return Meter("slurm", ("monotonic_s", "index", "power_mw"), sample, SLURM_SAMPLE_S)
+
+
+def _ipmi() -> Meter | str:
+    """Return a meter of the whole node's power as its management controller tells it (DCMI)."""
+    program = shutil.which("ipmitool")
+    if program is None:
+        return "IPMI: ipmitool is not on the PATH"
+    command = [program, *IPMI_QUESTION]
+
+    def sample() -> list[tuple[Any, ...]]:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S)
+        except subprocess.TimeoutExpired:
+            return []
+        found = IPMI_WATTS.search(done.stdout)
+        # A node that draws nothing does not answer: 0 W is a controller without a sensor.
+        return [(0, int(found[1]) * 1000)] if found and int(found[1]) else []
+
+    if not sample():
+        return "IPMI: ipmitool dcmi power reading tells no power (no DCMI sensor, or no permission)"
+    return Meter("ipmi", ("monotonic_s", "index", "power_mw"), sample, IPMI_SAMPLE_S)

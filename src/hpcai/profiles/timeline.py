@@ -10,6 +10,7 @@ from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import Conditions, merge_batches, phase_table
 from hpcai.metrics.profiles.communication_steps import communication_summary, spans_of_steps, step_lanes
+from hpcai.metrics.profiles.exchange_steps import exchange_steps
 from hpcai.parsers.horovod.stream import Account
 from hpcai.parsers.horovod.timeline import Timeline, iterate_tables, reading_of
 from hpcai.profiles.instrument import Instrument, Missing
@@ -112,7 +113,7 @@ def _join(tables: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def timeline_views(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the views ``communication``, ``phases``, ``messages`` and ``lanes`` of one profiled run.
+    """Return the views ``communication``, ``phases``, ``exchange_steps``, ``messages`` and ``lanes`` of a profiled run.
 
     Only the training steps count, not the broadcasts before or the evaluation after them.
     """
@@ -129,6 +130,7 @@ def timeline_views(profile: Profile) -> dict[str, pd.DataFrame]:
     tables = {
         "communication": pd.DataFrame([row]),
         "phases": phase_table(traffic.spans),
+        "exchange_steps": exchange_steps(traffic.spans),
         "messages": traffic.messages,
     }
     named = {name: profile.with_identity(table, reading.source) for name, table in tables.items()}
@@ -163,7 +165,7 @@ def _find(plan: RunPlan) -> Instrument | Missing:
 
 PROFILE = Kind(
     place=1,
-    tables=("phases", "communication", "messages", "lanes"),
+    tables=("phases", "exchange_steps", "communication", "messages", "lanes"),
     find_instrument=_find,
     read=timeline_views,
 )

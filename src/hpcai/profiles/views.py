@@ -18,9 +18,9 @@ QUIET = tuple(field.name for field in fields(Quiet))
 VIEWS: dict[str, tuple[str, ...]] = {
     name: columns_of(name)
     for name in (
-        *("captures", "phases", "communication", "messages", "lanes", "overlap", "kernels", "kernel_names", "counters"),
-        *("io", "io_workers", "power", "work", "ceilings", "links", "link_fits", "characterisation"),
-        *("inconsistencies", "advice"),
+        *("captures", "phases", "exchange_steps", "communication", "messages", "lanes", "overlap", "kernels"),
+        *("kernel_names", "counters", "io", "io_workers", "input_stages", "power", "work", "ceilings", "links"),
+        *("link_fits", "characterisation", "inconsistencies", "advice"),
     )
 } | {name: (*RUN, *own) for kind in PROFILES.values() for name, own in kind.columns.items()}
 """Columns of each view, from the table catalogue or the kind of profile; an empty cell was not measured."""

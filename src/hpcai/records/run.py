@@ -150,6 +150,7 @@ class InstrumentFacts(_Part):
     tool: str
     raw: tuple[str, ...] = Field(description="Patterns of the files that it leaves behind; the first must match.")
     compute_capability: str = ""
+    missing: str = Field(default="", description="What the tool cannot tell on this machine, and why.")
 
 
 class Capture(_Part):
@@ -162,6 +163,7 @@ class Capture(_Part):
     reason: str = Field(description="Why nothing was measured; blank if it was.")
     raw: tuple[Artefact, ...] = Field(default=(), description="Relative to the folder of the capture.")
     compute_capability: str = Field(default="", description="Of the accelerator; blank on processors.")
+    missing: str = Field(default="", description="What the tool cannot tell on this machine, and why.")
 
     @model_validator(mode="after")
     def _measured_or_why_not(self) -> "Capture":

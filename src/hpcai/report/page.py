@@ -164,7 +164,7 @@ def make_context(material: Material) -> dict[str, Any]:
     made = tuple(_make_section(material, spec) for spec in SECTIONS)
     figures = {part.name: part for section in made for part in section.parts if isinstance(part, Figure)}
     summary = material.summary
-    # They stand in the page once.
+    # Each of them is on the page once.
     wanted = (material.study or {}).get("show_first", ())
     leading = [figures[name] for name in wanted if name in figures]
     return {

@@ -5,6 +5,9 @@ from hpcai.report.section_specs import SectionSpec, fill_sections
 NO_WHAT_IF = "The study requests no prediction of its own training (study key predict), or has no completed run."
 NO_KERNELS = "No kernel was timed on this machine (study key predict, kernel_samples)."
 NO_BLOCKS = "No fused block was timed on this machine (study key predict, step_blocks)."
+NO_SCALES = (
+    "No scale of this study can be compared: the study requests no fused blocks (study key predict, step_blocks)."
+)
 NO_HPL = "The study requests no run of HPL on this machine (study key predict, hpl_tests)."
 NOT_MEASURED = (
     "Not measured: this needs a separate measurement, after the report. make predict, or snakemake predict and then "
@@ -33,6 +36,14 @@ STEP_BLOCKS = SectionSpec(
     absent=NO_BLOCKS,
     unmade=NOT_MEASURED,
 )
+SCALE_CASES = SectionSpec(
+    "scale-cases",
+    "Scales from their parts",
+    "Each measured scale predicted without its own measurement: blocks, contention, slowest rank, messages.",
+    level=3,
+    absent=NO_SCALES,
+    unmade=NOT_MEASURED,
+)
 KERNEL_REGRESSORS = SectionSpec(
     "kernel-regressors",
     "Kernel regressors",
@@ -55,5 +66,7 @@ HPL_HERE = SectionSpec(
     absent=NO_HPL,
     unmade=NOT_MEASURED,
 )
-PREDICTION_SECTIONS = fill_sections(WHAT_IF, TRAINING_MODEL, STEP_BLOCKS, KERNEL_REGRESSORS, HPL_MODEL, HPL_HERE)
+PREDICTION_SECTIONS = fill_sections(
+    WHAT_IF, TRAINING_MODEL, STEP_BLOCKS, SCALE_CASES, KERNEL_REGRESSORS, HPL_MODEL, HPL_HERE
+)
 """Predictions of models, separate from measurements."""

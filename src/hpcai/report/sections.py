@@ -15,6 +15,13 @@ STUDY_SECTIONS = fill_sections(
         "Speed, quality and uncertainty: the suites' own scores, with the runs behind them.",
     ),
     SectionSpec(
+        "machine",
+        "This machine",
+        "What TOP500, Green500, IO500, STREAM and the training suites ask of a machine: each number by its own rule, "
+        "none mixed into an index.",
+        level=3,
+    ),
+    SectionSpec(
         "ranking",
         "Ranking",
         "This machine compared with others and with published results; only comparable results share a list.",
@@ -85,7 +92,7 @@ ROUND_SECTIONS = fill_sections(
     SectionSpec(
         "round-prediction",
         "Prediction of MLPerf HPC results",
-        "Predicted time to solution at configurations that nobody ran, and the errors of such predictions.",
+        "Predicted time to solution at configurations that were not run, and the errors of such predictions.",
         level=3,
         absent=NO_RESULT,
     ),

@@ -70,7 +70,7 @@ class ResultRules(Settings):
     counts: Literal["all", "finished"] = Field(
         description="Which runs count: all, of which few may have failed; or those that completed training."
     )
-    failures_allowed: int = Field(ge=0, description="So many runs may miss the target and are dropped as slowest.")
+    failures_allowed: int = Field(ge=0, description="Runs that may miss the target and are dropped as slowest.")
     word: Literal["run", "trial"]
     score: Text
     section: Text = Field(min_length=1)

@@ -38,7 +38,7 @@ class Finding(Settings):
     sentence: str = Field(description="What was found and what the rule requires.")
     section: str = Field(description="Section of the suite's text.")
     counted: bool = Field(
-        default=False, description="Such runs are counted where the result is judged; it may contain some of them."
+        default=False, description="Such runs are counted when the result is judged; a result may contain some of them."
     )
 
 

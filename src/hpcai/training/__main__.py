@@ -20,6 +20,7 @@ from pathlib import Path  # noqa: E402
 from hpcai.config.base import Engine  # noqa: E402
 from hpcai.config.load import read_plan  # noqa: E402
 from hpcai.core.errors import HpcaiError  # noqa: E402
+from hpcai.core.lean_imports import NEEDLESS, without  # noqa: E402
 from hpcai.data.stage_folder import clean_stage, own_stage  # noqa: E402
 from hpcai.launchers.registry import local_rank_of  # noqa: E402
 from hpcai.records.run import Placement  # noqa: E402
@@ -37,7 +38,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--scratch", type=Path, required=True, help="folder to stage to; each node adds its name")
     parser.add_argument("--shared-scratch", action="store_true", help="nodes are known to see the same scratch folder")
     parser.add_argument("--page-cache", choices=("dropped", "not_permitted", "kept"), required=True)
-    parser.add_argument("--step-profiler", choices=("none", "tensorflow", "cuda"), default="none")
+    parser.add_argument("--step-profiler", choices=("none", "tensorflow", "cuda", "input", "control"), default="none")
     return parser.parse_args(arguments)
 
 
@@ -66,19 +67,15 @@ def main() -> None:
 def _import_tensorflow(engine: Engine) -> None:
     """Import TensorFlow, and JAX if Keras computes with it, without modules that a rank never needs.
 
-    TensorFlow is set to report only errors and to use oneDNN's kernels. If available, TensorFlow and Keras import these
-    modules for plots, tables and old file formats: a third of all import time. Later code may still import them: the
-    graphs' functions need SciPy, and JAX needs it at once.
+    TensorFlow is set to report only errors and to use oneDNN's kernels. Later code may still import what is left out
+    here: the graphs' functions need SciPy's sparse matrices, and JAX needs them at once.
     """
     os.environ["KERAS_BACKEND"] = "jax" if engine == "jax" else "tensorflow"  # Keras reads it at import
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    needless = ["h5py", "matplotlib", "pandas", "PIL", *(["scipy.sparse"] if engine != "jax" else [])]
-    left_out = [name for name in needless if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]  # None stops an import (docs.python.org)
-    importlib.import_module(f"hpcai.training.collectives.{engine}")  # imports TensorFlow, and that Keras
-    for name in left_out:
-        del sys.modules[name]
+    needed = ("jax", "scipy.sparse") if engine == "jax" else ()
+    with without(*(name for name in NEEDLESS if name not in needed)):
+        importlib.import_module(f"hpcai.training.collectives.{engine}")  # imports TensorFlow, and that Keras
 
 
 def _clean_when_told_to_end(stage: Path, local_rank: int) -> None:

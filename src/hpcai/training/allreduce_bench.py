@@ -14,6 +14,7 @@ from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.config.base import Engine
 from hpcai.config.machine import Device
 from hpcai.core.disturbance import CoreUse, disturbance_of, look, use_since
+from hpcai.core.lean_imports import NEEDLESS, without
 from hpcai.launchers.registry import local_rank_of
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.records.run import write_json
@@ -68,7 +69,8 @@ def main() -> None:
         os.environ["HOROVOD_TIMELINE"] = str(options.record)  # read when Horovod starts
     cores = pin_to_own_cores(local_rank, options.cores_per_rank)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from hpcai.training import collective  # TensorFlow starts its threads, so import it only now
+    with without(*NEEDLESS):
+        from hpcai.training import collective  # TensorFlow starts its threads, so import it only now
     from hpcai.training.engine import configure_device
 
     device = configure_device(Device(kind=options.device), len(cores), local_rank)

@@ -114,6 +114,13 @@ def mean_of_gradients(
     return [total / ranks.size for total in _like(gradients, found)], mean_of_slots(extra)
 
 
+def agree(values: tf.Tensor, name: str) -> tf.Tensor:
+    """Return values that all ranks computed from equal tensors, with equal bits: their mean; used inside the step."""
+    if not _joined or _size() == 1:
+        return values
+    return _engine().reduce([values], "mean", name)[0]
+
+
 def split_backwards(sizes: Sequence[int], groups: int) -> list[list[int]]:
     """Return the gradient indices of each message, last layers first; messages are about equal in size.
 

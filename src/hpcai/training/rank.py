@@ -48,7 +48,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     outputs = Outputs(
         journal=Journal(arguments.raw, ranks.is_first),
         log=MlperfLog(arguments.raw / "mllog.txt", ranks.is_first),
-        profiler=step_profiler(arguments.step_profiler, arguments.raw, ranks.is_first),
+        profiler=step_profiler(arguments.step_profiler, arguments.raw, ranks.rank),
     )
     try:
         with ResourceSampler(arguments.raw / f"resources_rank{ranks.rank}.csv"):

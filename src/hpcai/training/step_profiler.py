@@ -1,7 +1,9 @@
-"""Profile a window of a few training steps: with TensorFlow's profiler, or a CUDA tool that waits for it."""
+"""Opens a window of training steps for a profiler: TensorFlow's own, a CUDA tool that waits for it, or the input's."""
 
 import ctypes
 import ctypes.util
+import os
+import select
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,8 +14,19 @@ import tensorflow as tf
 
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message
+from hpcai.records.input_window import InputWindow, ReadCounters, counters_name, trace_name
+from hpcai.records.run import write_json
+from hpcai.training.chrono import monotonic_s
+from hpcai.training.first_rank import CONTROL_VARIABLE
 
-Kind = Literal["none", "tensorflow", "cuda"]
+Kind = Literal["none", "tensorflow", "cuda", "input", "control"]
+ANSWER_S = 10.0
+"""Longest wait for a tool to acknowledge a command."""
+
+NO_ANSWER = Message(
+    "step_profiler.no_answer", "the tool around the first rank did not answer {word!r} within {seconds:g} s"
+)
 
 
 class StepProfiler(Protocol):
@@ -29,11 +42,14 @@ class StepProfiler(Protocol):
 class _Window:
     """Calls ``open_window`` before the first profiled step, and ``close_window`` at the end of its epoch's steps."""
 
-    def __init__(self, open_window: Callable[[], None], close_window: Callable[[], None]) -> None:
+    def __init__(
+        self, open_window: Callable[[], None], close_window: Callable[[], None], first_step: int = WARM_STEPS
+    ) -> None:
         self._open_window, self._close_window, self._is_open = open_window, close_window, False
+        self._first_step = first_step
 
     def before_step(self, step: int) -> None:
-        if step == WARM_STEPS:
+        if step == self._first_step:
             self._open_window()
             self._is_open = True
 
@@ -43,40 +59,80 @@ class _Window:
             self._is_open = False
 
 
-def step_profiler(kind: Kind, raw: Path, active: bool) -> StepProfiler:
-    """Return the profiler of this rank.
+def step_profiler(kind: Kind, raw: Path, rank: int) -> StepProfiler:
+    """Return the profiler of a rank.
 
     Parameters
     ----------
     kind
-        ``tensorflow`` writes the rank's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of nvprof,
-        nsys or ncu, which were started with profiling off.
+        ``tensorflow`` writes the first rank's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of
+        nvprof, nsys or ncu, which were started with the profiling off, and ``control`` that of perf; ``input`` writes
+        of every rank what the kernel counted and when its pipeline read (`hpcai.records.input_window`).
     raw
         Folder of the attempt.
-    active
-        Whether this rank is profiled.
+    rank
+        Number of this rank.
 
     Raises
     ------
     LaunchError
         If CUDA's runtime library, which opens the window, is missing.
     """
-    if kind == "none" or not active:
+    if kind == "input":
+        return _input_window(raw, rank)
+    if kind == "none" or rank > 0:
         return _Window(_nothing, _nothing)
     if kind == "cuda":
         runtime = _cuda_runtime()
         return _Window(runtime.cudaProfilerStart, runtime.cudaProfilerStop)
-    folder = raw / "tensorflow_profile"
-    # Level 2 records the operations; 3 adds the executor's own bookkeeping, which slows small steps down.
+    if kind == "control":
+        return _Window(lambda: _command("enable"), lambda: _command("disable"))
+    return _Window(*_trace(raw / "tensorflow_profile", raw / "steps.xplane.pb"))
+
+
+def _input_window(raw: Path, rank: int) -> StepProfiler:
+    """Return the window of a rank's input: from before its first read to the end of the first epoch's steps."""
+    start_trace, stop_trace = _trace(raw / f"input_profile{rank}", raw / trace_name(rank))
+    begun: list[tuple[float, ReadCounters]] = []
+
+    def open_window() -> None:
+        start_trace()
+        begun.append((monotonic_s(), ReadCounters.of_this_process()))
+
+    def close_window() -> None:
+        start_s, before = begun.pop()
+        after, stop_s = ReadCounters.of_this_process(), monotonic_s()
+        stop_trace()
+        found = InputWindow(
+            rank=rank, process_id=os.getpid(), start_s=start_s, stop_s=stop_s, before=before, after=after
+        )
+        write_json(found, raw / counters_name(rank))
+
+    return _Window(open_window, close_window, first_step=0)
+
+
+def _trace(folder: Path, target: Path) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Return what begins a trace of this process's operations, and what ends it and puts it into a file."""
+    # Level 2 holds the operations; 3 adds the executor's own bookkeeping, which slows small steps down.
     options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
 
-    def close() -> None:
+    def stop() -> None:
         tf.profiler.experimental.stop()
         for file in folder.rglob("*.xplane.pb"):
-            file.replace(raw / "steps.xplane.pb")
+            file.replace(target)
         shutil.rmtree(folder)
 
-    return _Window(lambda: tf.profiler.experimental.start(str(folder), options=options), close)
+    return lambda: tf.profiler.experimental.start(str(folder), options=options), stop
+
+
+def _command(word: str) -> None:
+    """Give a command to each tool around this rank, and wait until it is carried out."""
+    for ends in os.environ[CONTROL_VARIABLE].split():
+        commands, acknowledgements = map(int, ends.split(","))
+        os.write(commands, f"{word}\n".encode())
+        if not select.select([acknowledgements], [], [], ANSWER_S)[0]:
+            raise LaunchError(NO_ANSWER(word=word, seconds=ANSWER_S))
+        os.read(acknowledgements, 64)
 
 
 def _nothing() -> None:

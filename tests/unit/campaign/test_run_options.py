@@ -24,9 +24,10 @@ from hpcai.core.errors import ConfigError
         "nothing": ([], [[]]),
         "a target": (["report"], [["report"]]),
         "predict": (["predict", "-c", "2"], [["predict", "-c", "2"], ["-c", "2"]]),
+        "regressors": (["regressors"], [["regressors"], []]),
         "a value": (["--until", "predict"], [["--until", "predict"]]),
     }.values(),
-    ids=["nothing", "a target", "predict", "a value"],
+    ids=["nothing", "a target", "predict", "regressors", "a value"],
 )
 def test_calls(words, expected):
     assert calls_of(words) == expected

@@ -36,15 +36,29 @@ def write_study(
 ) -> Path:
     """Write a results folder and return it; ``scores`` become columns of `run_scores`, one value or one per run."""
     paths = write_records(records, folder / "runs")
-    runs = collect_runs(paths)
+    runs, scales = _tables(records, paths)
     tables = folder / "tables"
     write_table(runs, tables / "runs.csv", tables / "runs.parquet")
-    write_table(summarise_scales(runs), tables / "scales.csv", tables / "scales.parquet")
+    write_table(scales, tables / "scales.csv", tables / "scales.parquet")
     if scores:
         frame = pd.DataFrame({"run_id": runs["run_id"], **scores})
         write_table(frame, tables / "run_scores.csv", tables / "run_scores.parquet")
     (folder / "study.json").write_text(json.dumps({"name": name, "title": "A study", "seed": 1}))
     return folder
+
+
+def _tables(records: list[RunRecord], paths: list[Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return runs and scales; of records that were there before, in whatever folder, they are not made again."""
+    known = tuple(record.model_dump_json() for record in records)
+    if known not in _MADE:
+        runs = collect_runs(paths)
+        _MADE[known] = runs, summarise_scales(runs)
+    runs, scales = _MADE[known]
+    places = {record.run_id: str(path) for record, path in zip(records, paths, strict=True)}
+    return runs.assign(record_path=runs["run_id"].map(places)), scales.copy()
+
+
+_MADE: dict[tuple[str, ...], tuple[pd.DataFrame, pd.DataFrame]] = {}
 
 
 def _slow(record: RunRecord, factor: float, started_utc: str) -> RunRecord:

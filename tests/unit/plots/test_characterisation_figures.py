@@ -1,5 +1,6 @@
 """Figures and tables of profiled runs: marks are counted, texts must not overlap, missing data is stated as text."""
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,16 +14,20 @@ from unit.view_factory import (
     Tables,
     make_captures,
     make_empty_tables,
+    make_point,
     make_rows,
     make_tables,
 )
 
 from hpcai.catalogue.figures import figures_of
+from hpcai.config.published import load_published
+from hpcai.metrics.scores.declared_checks import declared_breakdowns
 from hpcai.plots import draw_figure, to_svg
 from hpcai.plots.profiles.communication import group_phase
 from hpcai.plots.profiles.lanes import merge_spans, order_lanes
 from hpcai.plots.profiles.panels import say_why_not
 from hpcai.plots.theme import NOTHING_MEASURED
+from hpcai.profiles.views import as_view
 
 REASON = "libdarshan.so was not found in $HOME or $PATH; " + "install darshan-runtime or name its path. " * 8
 STUDIES = {
@@ -302,3 +307,45 @@ def test_staged_data_and_training_input_are_rows_of_their_own() -> None:
         "2 ranks (n1x2), training input",
     ]
     assert sum(text.get_text().endswith("once") for text in figure.axes[1].texts) == 1
+
+
+PUBLISHED = declared_breakdowns(load_published(Path(__file__).parents[3] / "config/published/hpc_ai500_v2.yaml"))
+
+
+def make_exchange() -> pd.DataFrame:
+    steps = {"NEGOTIATE_ALLREDUCE": 0.6, "MEMCPY_IN": 0.1, "NCCL_ALLREDUCE": 0.2, "MEMCPY_OUT": 0.1, "QUEUING": np.nan}
+    rows = [
+        {**make_point(ranks=2), "collective": collective, "step": step, "mean_s": share * 1e-3, "share_ratio": share}
+        for collective in ("ALLREDUCE", "BROADCAST")
+        for step, share in steps.items()
+    ]
+    return as_view("exchange_steps", rows)
+
+
+def beside_published(**changed: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    views = {"kernels": make_tables(2)["kernels"], "exchange_steps": make_exchange(), "captures": pd.DataFrame()}
+    return {**views, "declared_breakdowns": PUBLISHED, **changed}
+
+
+@pytest.mark.parametrize(("name", "ours", "theirs"), [("kernels_published", 2, 3), ("exchange_published", 1, 2)])
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_ours_stand_beside_the_published(name: str, ours: int, theirs: int) -> None:
+    figure = draw_figure(name, beside_published())
+    figure.draw_without_rendering()
+    texts = visible_texts(figure)
+    assert overlaps(texts) == []
+    assert outside(figure, texts) == []
+    assert list(widths(figure).values()) == pytest.approx([100.0] * (ours + theirs))
+    alone = beside_published(declared_breakdowns=pd.DataFrame(columns=PUBLISHED.columns))
+    assert len(widths(draw_figure(name, alone))) == ours
+    nothing = {"kernels": pd.DataFrame(), "exchange_steps": pd.DataFrame()}
+    assert len(widths(draw_figure(name, beside_published(**nothing)))) == theirs
+    empty = {**nothing, "declared_breakdowns": pd.DataFrame(), "captures": pd.DataFrame()}
+    assert "Nothing was measured" in draw_figure(name, empty).axes[0].texts[0].get_text()
+
+
+def test_published_shares_are_printed_as_in_the_paper() -> None:
+    said = {text.get_text() for text in draw_figure("exchange_published", beside_published()).axes[0].texts}
+    assert {"29", "16", "60"} <= said  # Table 12: negotiation of both workloads, waiting for data
+    said = {text.get_text() for text in draw_figure("kernels_published", beside_published()).axes[0].texts}
+    assert {"35", "36"} <= said  # Fig. 10: convolution of image classification, allreduce of extreme weather

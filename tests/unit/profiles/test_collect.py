@@ -12,6 +12,7 @@ from hpcai.machine.ceilings.sampling import NotMeasured, Sample, report_of
 from hpcai.machine.work.step import WorkCount, WorkReport
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.metrics.run_tables import collect_runs, summarise_scales
+from hpcai.profiles.characterisation_table import characterisation_view
 from hpcai.profiles.collect import Measured, collect_views, read_views, summarise_views
 from hpcai.profiles.views import VIEWS, as_view
 
@@ -152,3 +153,18 @@ def test_the_texts_get_rows_and_counts(measured, tmp_path):
     assert summary["communication"][0]["cycle_time_s"] is None
     as_view("io", views["io"]).to_parquet(tmp_path / "io.parquet")
     assert len(read_views({"io": [str(tmp_path / "io.parquet")] * 2})["io"]) == 2
+
+
+def test_memory_traffic_is_modelled_where_no_counter_tells_it():
+    point = make_point(ranks=2)
+    own = {name: point[name] for name in ("benchmark", "variant", "engine", "scale", "ranks")}
+    row = {**own, "memory_bytes_per_sample": 5e6, "memory_method": "modelled", "train_rate_samples_per_s": 200.0}
+    views = {name: as_view(name, []) for name in VIEWS}
+    views |= {"captures": make_rows("captures", point, profile="counters", status="not measured", reason="a guest")}
+    views |= {"work": as_view("work", [{**row, "source": "work.json"}])}
+    cell = characterisation_view(views).iloc[0]
+    assert cell["memory_bandwidth_bytes_per_s"] == 5e6 * 200.0 / 2  # of one rank, as counters tell it
+    assert cell["memory_bandwidth_method"].startswith("modelled")
+    counted = as_view("counters", [{**make_point(ranks=1), "dram_rate_bytes_per_s": 7e9}])
+    cell = characterisation_view({**views, "counters": counted}).iloc[0]
+    assert (cell["memory_bandwidth_bytes_per_s"], cell["memory_bandwidth_method"][:8]) == (7e9, "measured")

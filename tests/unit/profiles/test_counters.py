@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from unit.profiles.profile_folders import make_profile
+from unit.profiles.profile_folders import STEPS_S, make_profile
 
 from hpcai.config.study import WARM_STEPS
-from hpcai.profiles.counters import PERF as COUNTED_ALL
 from hpcai.profiles.counters import counter_views, counters_of
+from hpcai.profiles.processor_counters import FP_ONLY, OF_THE_NODE, WHOLE_PROCESS
 from hpcai.profiles.reading import read_profiles
 
 NVPROF = """==7== NVPROF is profiling process 7, command: python
@@ -21,14 +21,98 @@ NVPROF = """==7== NVPROF is profiling process 7, command: python
 "Tesla V100 (0)","volta_sgemm_128x64_nn",4,"ipc","Executed IPC",1.500000,1.500000,1.500000
 """
 PERF = "1000,,cycles:u,5000,100.00,,\n1500,,instructions:u,5000,100.00,1.50,insn per cycle\n"
+# Event lines in perf's format. Intel's are quoted in public repositories (Skylake-SP), here without the cgroup field. AMD's
+# FLOP line may be a fixture of its repository; the counts of its memory events (Zen 4) were put into this format by hand.
+INTEL_WORK = """8693488,,fp_arith_inst_retired.scalar_double,332104389,33.42,,
+0,,fp_arith_inst_retired.scalar_single,332059617,33.42,,
+0,,fp_arith_inst_retired.128b_packed_double,332052099,33.41,,
+0,,fp_arith_inst_retired.256b_packed_double,331910540,33.40,,
+"""
+INTEL_MEMORY = """N0,1,199.87,MiB,uncore_imc/cas_count_read/,12074958183,100.00,,
+N0,1,89.92,MiB,uncore_imc/cas_count_write/,12070278197,100.00,,
+N1,1,293.57,MiB,uncore_imc/cas_count_read/,12020030181,100.00,,
+N1,1,226.15,MiB,uncore_imc/cas_count_write/,12015468348,100.00,,
+"""
+AMD_WORK = "46405704032,,fp_ret_sse_avx_ops.all,1200000000,100.00,,\n"
+AMD_MEMORY = "5602648,,umc_cas_cmd.rd,1003627268,100.00,,\n1024027,,umc_cas_cmd.wr,1003627268,100.00,,\n"
 
 
-def test_perf_tells_instructions_per_cycle_and_no_work(tmp_path):
-    row = counter_views(make_profile(tmp_path / "p", "counters", {"perf.csv": PERF}, tool="perf"))["counters"].iloc[0]
+def counted(tmp_path, raw, tool="perf", **plan):
+    return counter_views(make_profile(tmp_path / "p", "counters", raw, tool=tool, **plan))["counters"].iloc[0]
+
+
+def test_perf_without_further_events_tells_instructions_per_cycle_and_no_work(tmp_path):
+    row = counted(tmp_path, {"perf.csv": PERF})
     assert row["instructions_per_cycle"] == pytest.approx(1.5)
     assert math.isnan(row["work_flop"])
+    assert math.isnan(row["flop_per_sample"])
     assert math.isnan(row["dram_bytes"])
-    assert COUNTED_ALL in row["reasons"]
+
+
+@pytest.mark.parametrize(
+    ("work", "memory", "flop", "dram_bytes"),
+    [
+        (INTEL_WORK, INTEL_MEMORY, 8693488, (199.87 + 89.92 + 293.57 + 226.15) * 2**20),
+        (AMD_WORK, AMD_MEMORY, 46405704032, 64 * (5602648 + 1024027)),
+    ],
+    ids=["intel", "amd"],
+)
+def test_perf_tells_work_and_traffic_of_the_profiled_steps(tmp_path, work, memory, flop, dram_bytes):
+    row = counted(tmp_path, {"perf.csv": PERF + work, "perf_memory.csv": memory}, ranks_per_node=2)
+    steps = len(STEPS_S) - WARM_STEPS
+    assert row["work_flop"] == flop
+    assert row["dram_bytes"] == pytest.approx(dram_bytes / 2)  # two ranks share the node
+    assert row["duration_s"] == pytest.approx(0.5 * steps)
+    assert row["dram_rate_bytes_per_s"] == pytest.approx(dram_bytes / 2 / (0.5 * steps))
+    assert row["intensity_flop_per_byte"] == pytest.approx(2 * flop / dram_bytes)
+    assert FP_ONLY() in row["reasons"]
+    assert OF_THE_NODE(ranks=2) in row["reasons"]
+
+
+def test_packed_operations_count_all_their_lanes(tmp_path):
+    names = ("scalar", "128b_packed", "256b_packed", "512b_packed")
+    lines = "".join(
+        f"10,,fp_arith_inst_retired.{name}_{precision},1,100.00,,\n"
+        for name in names
+        for precision in ("single", "double")
+    )
+    row = counted(tmp_path, {"perf.csv": PERF + lines})
+    assert row["work_flop"] == 10 * (1 + 4 + 8 + 16 + 1 + 2 + 4 + 8)
+    lost = lines.replace(
+        "10,,fp_arith_inst_retired.512b_packed_single", "<not counted>,,fp_arith_inst_retired.512b_packed_single"
+    )
+    (tmp_path / "lost").mkdir()
+    assert math.isnan(counted(tmp_path / "lost", {"perf.csv": PERF + lost})["work_flop"])
+
+
+LIKWID = """TABLE,Group 1 Metric,MEM_SP,7,
+Metric,HWThread 0,HWThread 1,
+Runtime (RDTSC) [s],2.0,2.0,
+SP [MFLOP/s],100.0,50.0,
+DP [MFLOP/s],0,0,
+CPI,1.0,1.5,
+Memory bandwidth [MBytes/s],4000.0,0,
+Memory data volume [GBytes],8.0,0,
+Operational intensity [FLOP/Byte],0.0375,0,
+TABLE,Group 1 Metric STAT,MEM_SP,7,,
+Metric,Sum,Min,Max,Avg
+Runtime (RDTSC) [s] STAT,4.0,2.0,2.0,2.0
+SP [MFLOP/s] STAT,150.0,50.0,100.0,75.0
+DP [MFLOP/s] STAT,0,0,0,0
+CPI STAT,2.5,1.0,1.5,1.25
+Memory bandwidth [MBytes/s] STAT,4000.0,0,4000.0,2000.0
+Memory data volume [GBytes] STAT,8.0,0,8.0,4.0
+Operational intensity [FLOP/Byte] STAT,0.0375,0,0.0375,0.01875
+"""
+
+
+def test_likwid_tells_work_and_traffic_of_the_whole_process(tmp_path):
+    row = counted(tmp_path, {"likwid.csv": LIKWID}, tool="LIKWID")
+    assert row["dram_bytes"] == pytest.approx(8e9)
+    assert row["dram_rate_bytes_per_s"] == pytest.approx(4e9)
+    assert row["work_flop"] == pytest.approx(3e8)
+    assert math.isnan(row["flop_per_sample"])  # the whole process is no step
+    assert WHOLE_PROCESS() in row["reasons"]
 
 
 def test_kernels_tell_work_and_traffic(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -10,10 +11,13 @@ import pytest
 from unit.training.training_plans import make_plan
 
 from hpcai.data.stage_folder import every_stage
+from hpcai.parsers.perf_stat import read_perf_stat
 from hpcai.profiles.darshan_library import DarshanLibrary, find_darshan, prepare_darshan
 from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, Missing
 from hpcai.profiles.kind import find_instrument
+from hpcai.profiles.processor_counters import NO_WORK_EVENTS
 from hpcai.profiles.timeline import NO_TIMELINE
+from hpcai.training.first_rank import CONTROL
 
 GPU = {
     "device": {"kind": "gpu"},
@@ -99,6 +103,76 @@ def test_counters_of_a_processor_need_a_perf_that_counts(programs):
     assert find_instrument(plan("counters")).tool == "perf"
     programs("perf", "", 255)
     assert "perf counts no instructions" in find_instrument(plan("counters")).reason
+
+
+INTEL = "fp_arith_inst_retired.scalar_single fp_arith_inst_retired.512b_packed_single uncore_imc_0/cas_count_read/"
+ZEN2 = "fp_ret_sse_avx_ops.all amd_df/dram_channel_data_controller_0/ amd_df/dram_channel_data_controller_1/"
+
+
+@pytest.mark.parametrize(
+    ("listed", "work", "memory"),
+    [
+        (INTEL, ["fp_arith_inst_retired.scalar_single"], "uncore_imc/cas_count_read/,uncore_imc/cas_count_write/"),
+        (ZEN2, ["fp_ret_sse_avx_ops.all"], ",".join(ZEN2.split()[1:])),
+        ("umc_cas_cmd.rd umc_cas_cmd.wr", [], "umc_cas_cmd.rd,umc_cas_cmd.wr"),
+    ],
+)
+def test_perf_asks_for_the_events_that_the_processor_has(programs, listed, work, memory):
+    programs("perf", listed)
+    found = find_instrument(plan("counters"))
+    words = found.first_rank_prefix
+    assert memory in words
+    assert words.index("-a") < words.index(memory)
+    assert all(any(event in word.split(",") for word in words) for event in work)
+    assert sum(CONTROL in word for word in words) == 2
+    assert (found.step_profiler, found.raw[0]) == ("control", "perf.csv")
+    assert (NO_WORK_EVENTS() in found.missing) == (not work)
+
+
+def test_memory_traffic_that_the_kernel_forbids_is_said_and_likwid_may_tell_it(programs, tmp_path):
+    programs("perf", INTEL)
+    script = (
+        (tmp_path / "perf").read_text().replace("#!/bin/sh\n", '#!/bin/sh\ncase "$*" in *" -a "*) exit 255;; esac\n')
+    )
+    (tmp_path / "perf").write_text(script)
+    found = find_instrument(plan("counters"))
+    assert "perf_event_paranoid" in found.missing
+    assert "-a" not in found.first_rank_prefix
+    programs("likwid-perfctr", "MEM  Memory bandwidth in MBytes/s")
+    found = find_instrument(plan("counters"))
+    assert (found.tool, found.raw) == ("LIKWID", ("likwid.csv",))
+    assert found.first_rank_prefix[-1] == "MEM"
+    programs("likwid-perfctr", "no such processor")
+    assert find_instrument(plan("counters")).tool == "perf"
+    assert "has no group" in find_instrument(plan("counters", profilers={"counters": "likwid"})).reason
+
+
+def test_a_tool_is_told_when_the_steps_begin_and_end(tmp_path):
+    """perf itself, which counts the time of the process in any virtual machine."""
+    perf = shutil.which("perf")
+    if perf is None:
+        pytest.skip("perf is not installed here")
+    code = (
+        "import time; from pathlib import Path; from hpcai.training.step_profiler import step_profiler\n"
+        "end = time.monotonic() + 0.5\n"
+        "while time.monotonic() < end: pass\n"
+        "profiler = step_profiler('control', Path(), 0)\n"
+        "for step in range(4):\n"
+        "    profiler.before_step(step)\n"
+        "    end = time.process_time() + 0.1\n"
+        "    while time.process_time() < end: pass\n"
+        "profiler.close()\n"
+        "end = time.monotonic() + 0.5\n"
+        "while time.monotonic() < end: pass\n"
+    )
+    count = ("stat", "-x,", "-D", "-1", f"--control=fd:{CONTROL}", "-e", "task-clock", "-o")
+    prefix = (perf, *count, "{raw}/outer.csv", perf, *count, "{raw}/inner.csv")
+    command = Instrument("perf", first_rank_prefix=prefix).wrap([sys.executable, "-c", code], tmp_path)
+    subprocess.run(command, env={**os.environ, "HOROVOD_RANK": "0"}, check=True, timeout=120)
+    for name in ("outer.csv", "inner.csv"):
+        clock_s = read_perf_stat(tmp_path / name).table["value"].item()
+        # Steps 2 and 3; TensorFlow's import, the loops around them and the first steps take seconds.
+        assert 0.19 < clock_s < 0.6, name
 
 
 def test_darshan_is_found_by_setting_module_or_path(tmp_path):

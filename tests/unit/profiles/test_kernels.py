@@ -93,3 +93,12 @@ def test_a_cut_trace_is_said_in_the_views_and_in_the_capture(tmp_path):
     capture = views["captures"].iloc[0]
     assert capture["coverage_ratio"] < 1
     assert capture["reason"]
+
+
+def test_overall_utilisation_is_the_time_in_which_anything_computes(profiled):
+    # Two threads overlap for 10 ms; the input and what waits for the exchange compute nothing.
+    table = operations(("Conv3D", 0.0, 0.030), ("MatMul", 0.02, 0.030), ("IteratorGetNext", 0.2, 0.1))
+    table = pd.concat([table, operations(("HorovodAllreduce", 0.3, 0.1))])
+    for ranks in (1, 2):
+        busy = profiled(table, ranks=ranks)["kernels"]["device_busy_ratio"]
+        assert busy.to_list() == pytest.approx([0.050 / 0.5] * len(busy))

@@ -3,7 +3,9 @@
 import csv
 import time
 
-from hpcai.profiles.power_meters import Meter, find_power_meters, metered
+import pytest
+
+from hpcai.profiles.power_meters import WHAT_GIVES_IT, Meter, find_power_meters, metered
 
 
 def counters(folder, energy_uj=1000):
@@ -74,3 +76,32 @@ def test_samples_cover_begin_and_end(tmp_path):
     assert float(rows[-1]["monotonic_s"]) - float(rows[0]["monotonic_s"]) > 0.2
     assert before_s <= float(rows[0]["monotonic_s"])
     assert [int(row["power_mw"]) for row in rows] == list(range(len(rows)))
+
+
+DCMI = """
+    Instantaneous power reading:                   {watts} Watts
+    Minimum during sampling period:                  8 Watts
+    Maximum during sampling period:                412 Watts
+    Average power reading over sample period:      236 Watts
+    IPMI timestamp:                           Thu Jan  4 10:00:00 2024
+    Sampling period:                          00000001 Seconds.
+    Power reading state is:                   activated
+"""
+
+
+@pytest.mark.parametrize(("watts", "found"), [(240, [(0, 240_000)]), (0, None)])
+def test_ipmi_tells_the_power_of_the_node(tmp_path, monkeypatch, watts, found):
+    tool = tmp_path / "ipmitool"
+    tool.write_text(f"#!/bin/sh\n[ \"$*\" = 'dcmi power reading' ] && cat <<END\n{DCMI.format(watts=watts)}\nEND\n")
+    tool.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    meters, reasons = find_power_meters(tmp_path / "nothing")
+    own = [meter for meter in meters if meter.instrument == "ipmi"]
+    assert [meter.sample() for meter in own] == ([] if found is None else [found])
+    assert any(reason.startswith("IPMI") for reason in reasons) == (found is None)
+
+
+def test_meters_are_looked_for_in_order_and_declared_power_is_the_last_resort(tmp_path):
+    order = [reason.partition(":")[0].lower() for reason in find_power_meters(tmp_path / "nothing")[1]]
+    assert order == [name for name in WHAT_GIVES_IT if name in order]
+    assert [*WHAT_GIVES_IT] == ["rapl", "nvml", "slurm", "ipmi", "declared"]

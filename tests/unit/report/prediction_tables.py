@@ -16,7 +16,7 @@ from hpcai.predict.training.sweeps import predict_networks
 from hpcai.predict.what_if.accuracy import PREDICTION_ACCURACY_COLUMNS
 from hpcai.predict.what_if.answers import PREDICTION_COLUMNS
 
-BLOCKS = ("block_steps", "block_times", "block_kinds")
+BLOCKS = ("block_steps", "block_times", "block_samples", "block_kinds", "allreduce_errors", "scale_cases")
 
 
 def make_tables(machine: Machine) -> dict[str, pd.DataFrame]:

@@ -13,6 +13,7 @@ from unit.view_factory import make_tables as make_views
 from hpcai.campaign.efficiency import efficiency_table
 from hpcai.config.machine import Machine
 from hpcai.config.published import load_published
+from hpcai.machine.overview import machine_overview
 from hpcai.metrics.roofline.ceilings import roofline_ceilings
 from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline
 from hpcai.metrics.roofline.moves import roofline_moves
@@ -108,6 +109,7 @@ def add_scores(results: Path, tables: Tables, records: list[RunRecord], machine:
         "run_scores": trials,
         "scores": scores,
         "machine_scores": score_machines(scores),
+        "machine_overview": machine_overview({**tables, "scores": scores}, [], []),
         "ranking": rank_results(join_tables([scores, declared_scores(published)])),
         "declared_checks": check_declared(published),
         "declared_breakdowns": declared_breakdowns(published),

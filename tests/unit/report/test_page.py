@@ -220,7 +220,7 @@ def test_free_text_arrives_as_it_was_written(tmp_path: Path) -> None:
 def test_what_takes_a_measurement_of_its_own_says_how_to_get_it(tmp_path: Path) -> None:
     page = make_page(tmp_path, [make_record()])
     later = [section for section in PREDICTION_SECTIONS if section.unmade]
-    assert len(later) == 4
+    assert len(later) == 5
     assert read_words(page).count(later[0].unmade) == len(later)
     # Nothing of them is an empty panel.
     parts = {part.name for section in later for part in section.parts}

@@ -1,51 +1,61 @@
-"""A few steps of one rank with an engine, in a separate process: Keras chooses its backend at import."""
+"""A few steps of one rank with an engine; for JAX in a separate process: Keras chooses its backend at import."""
 
 import json
 import os
-import sys
+from typing import Any
 
-ENGINE = sys.argv[1]
-os.environ["KERAS_BACKEND"] = "jax" if ENGINE == "jax" else "tensorflow"
+if __name__ == "__main__":
+    os.environ["KERAS_BACKEND"] = "jax"
 
-import numpy as np  # noqa: E402
-from unit.training.training_plans import make_plan  # noqa: E402
+import numpy as np
+from unit.training.training_plans import make_plan
 
-from hpcai.training import collective  # noqa: E402
-from hpcai.training.engines import steps_of  # noqa: E402
-from hpcai.training.workload import Streams  # noqa: E402
-from hpcai.workloads.cosmoflow.training import CosmoFlow  # noqa: E402
+from hpcai.config.runs import RunPlan
+from hpcai.training import collective
+from hpcai.training.engines import steps_of
+from hpcai.training.workload import Streams
+from hpcai.workloads.cosmoflow.training import CosmoFlow
 
 SEEDS = Streams(weights=1, order=2, dropout=3)
 SMALL = {"conv_layers": 1, "base_filters": 2}
 
 
-def main() -> None:
-    """Print losses, evaluation rows and digests as JSON."""
+def plan_for(engine: str) -> RunPlan:
+    return make_plan(model=SMALL, recipe={"weight_decay": 0.01}, point={"global_batch": 4, "engine": engine})
+
+
+def take_steps(engine: str) -> dict[str, Any]:
+    """Return losses, evaluation rows and digests; `collective` must have been started."""
     random = np.random.default_rng(2)
-    plan = make_plan(model=SMALL, recipe={"weight_decay": 0.01}, point={"global_batch": 4, "engine": ENGINE})
-    modules = steps_of(ENGINE)
-    modules.configure_device(plan.machine.device, 1, 0)
-    collective.start(plan.point, ENGINE)
-    engine = modules.Engine(CosmoFlow(plan), SEEDS)
-    fresh = engine.digest()
-    engine.synchronise()
-    engine.warm_up()
-    warm = engine.digest()
-    engine.set_learning_rate(0.01)
+    steps = steps_of(engine).Engine(CosmoFlow(plan_for(engine)), SEEDS)
+    fresh = steps.digest()
+    steps.synchronise()
+    steps.warm_up()
+    warm = steps.digest()
+    steps.set_learning_rate(0.01)
     losses = []
     for _ in range(5):
         counts = random.poisson(1, (4, 16, 16, 16, 4)).astype(np.int16)
         targets = random.uniform(-1, 1, (4, 4)).astype(np.float32)
-        losses.append(float(engine.train([(counts, targets)])))
-    engine.synchronise_statistics()
-    rows = np.asarray(engine.evaluate((counts, targets, np.array([1, 1, 1, 0], np.float32))))
-    found = {
+        losses.append(float(steps.train([(counts, targets)])))
+    steps.synchronise_statistics()
+    rows = np.asarray(steps.evaluate((counts, targets, np.array([1, 1, 1, 0], np.float32))))
+    return {
         "losses": losses,
         "rows": rows.tolist(),
         "type": str(rows.dtype),
-        "digests": [fresh, warm, engine.digest()],
+        "digests": [fresh, warm, steps.digest()],
+        "parameters": steps.parameters,
     }
-    print(json.dumps(found | {"parameters": engine.parameters}))
 
 
-main()
+def main() -> None:
+    """Join as a rank with JAX, and print its steps as JSON."""
+    plan = plan_for("jax")
+    steps_of("jax").configure_device(plan.machine.device, 1, 0)
+    collective.start(plan.point, "jax")
+    print(json.dumps(take_steps("jax")))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit.training.jax_program import take_steps
 
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1]
@@ -16,7 +17,7 @@ def called(program: str, *arguments: str) -> str:
     """Return what a program of this folder printed; Keras' backend needs a process of its own."""
     code = f"import runpy, sys; sys.path.insert(0, {str(TESTS)!r}); sys.argv = {['', *arguments]!r}; "
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}runpy.run_path({str(HERE / program)!r})"],
+        [sys.executable, "-c", f"{code}runpy.run_path({str(HERE / program)!r}, run_name='__main__')"],
         capture_output=True,
         text=True,
         check=False,
@@ -25,12 +26,9 @@ def called(program: str, *arguments: str) -> str:
     return done.stdout
 
 
-def steps_with(engine: str) -> dict:
-    return json.loads(called("jax_program.py", engine).splitlines()[-1])
-
-
-def test_jax_takes_the_steps_of_tensorflow():
-    tensorflow, jax = steps_with("tensorflow"), steps_with("jax")
+def test_jax_takes_the_steps_of_tensorflow(single_rank):
+    """TensorFlow's are taken here."""
+    tensorflow, jax = take_steps("tensorflow"), json.loads(called("jax_program.py").splitlines()[-1])
     fresh, warm, trained = jax["digests"]
     assert fresh == warm == tensorflow["digests"][0]  # bit-identical initial weights; the warm-up leaves no trace
     assert trained != fresh

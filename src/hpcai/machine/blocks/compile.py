@@ -122,8 +122,12 @@ def compile_block(
     def compute(number: int) -> Callable[[], object]:
         def call() -> list[tf.Tensor]:
             done: list[Any] = []
+            last: list[tf.Operation] = []
             for place, one in enumerate(operands[:number]):
-                done += tf.graph_util.import_graph_def(graph, _capture(one), ends, name=f"set{place}")
+                results = tf.graph_util.import_graph_def(graph, _capture(one, last), ends, name=f"set{place}")
+                # One set after the other, as the blocks of a step are computed.
+                last = [result if isinstance(result, tf.Operation) else result.op for result in results]
+                done += results
             with tf.control_dependencies([one for one in done if isinstance(one, tf.Operation)]):
                 return [one for one in done if isinstance(one, tf.Tensor)] or [tf.constant(0)]
 
@@ -133,10 +137,17 @@ def compile_block(
     return compute(1), compute(sets)
 
 
-def _capture(operands: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Return operands as inputs of the traced function, so that nothing that depends on them is a constant."""
+def _capture(operands: Mapping[str, Any], before: Sequence[tf.Operation]) -> dict[str, tf.Tensor]:
+    """Return operands as inputs of the function that is traced, which wait for some operations.
+
+    Nothing that depends on them is a constant. Handles of variables do not wait: reading one is no work.
+    """
     capture = tf.zeros([]).graph.capture
-    return {name: capture(getattr(one, "handle", one)) for name, one in operands.items()}
+    inner = {name: capture(getattr(one, "handle", one)) for name, one in operands.items()}
+    if not before:
+        return inner
+    with tf.control_dependencies(before):
+        return {name: one if one.dtype == tf.resource else tf.identity(one) for name, one in inner.items()}
 
 
 def _name_ends(block: Block) -> Sequence[str]:

@@ -51,6 +51,7 @@ class Subject:
     loss: Callable[..., tf.Tensor]
     step: Callable[[], object]
     batch: Batch
+    precision: str = "fp32"
 
 
 def reference_subject(name: str, samples: int) -> Subject:
@@ -115,7 +116,7 @@ def benchmark_subject(plan_file: Path, manifest: Path, pack: Path | None) -> Sub
 
     return Subject(
         plan.benchmark.name, "benchmark", plan.micro_batch, engine.model, engine.optimizer, loss,
-        lambda: engine.train([batch]), batch,
+        lambda: engine.train([batch]), batch, plan.point.precision,
     )  # fmt: skip
 
 

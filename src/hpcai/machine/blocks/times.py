@@ -1,12 +1,20 @@
-"""Times of training steps and their fused blocks on this machine: each network in its own process."""
+"""Times of training steps and their fused blocks on this machine: each network in a process of its own.
+
+So many processes as there are cores compile at the same time. Then one after the other times, while the rest waits.
+"""
 
 import argparse
 import logging
+import os
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
+from typing import IO
 
 from pydantic import ValidationError
 
@@ -15,18 +23,20 @@ from hpcai.core.disturbance import Tolerance
 from hpcai.core.errors import ConfigError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message
-from hpcai.machine.blocks.process import ENOUGH_S, MODULE
+from hpcai.machine.blocks.process import ENOUGH_S, MODULE, READY
 from hpcai.machine.kernels.process import processor_model
 from hpcai.machine.kernels.reference_steps import BATCHES
-from hpcai.machine.subprocess_measure import THIS_PYTHON, run_process
+from hpcai.machine.subprocess_measure import THIS_PYTHON, Ended
 from hpcai.predict.steps.accuracy import print_steps
-from hpcai.predict.steps.report import SETS, BlocksReport, Origin, StepTimes
+from hpcai.predict.steps.report import SETS, BlocksReport, BlockTime, Origin, SampleTimes, StepTimes
 from hpcai.records.run import write_sealed
 
 logger = logging.getLogger(__name__)
 LIMIT_S = 900.0
-"""Time limit for one network at one batch size, compilation included [s]; a quiet machine needs a tenth of it."""
-NOTHING_ASKED = Message("blocks.nothing_asked", "nothing to time: specify --plan with --manifest, or --network")
+"""For one network at all its batches, its compilation included; a quiet machine needs a tenth of it."""
+AT_ONCE = 4
+"""Networks that are compiled at the same time at most: each holds its operands in memory."""
+NOTHING_ASKED = Message("blocks.nothing_asked", "nothing to time: give --plan with --manifest, or --network")
 UNEVEN = Message(
     "blocks.uneven", "found {plans} plans and {manifests} manifests, expected as many of each, in the same order"
 )
@@ -36,16 +46,16 @@ NOT_TIMED = Message("blocks.not_timed", "the process {ending}: {words}")
 
 @dataclass(frozen=True)
 class Asked:
-    """One network at one batch size: the options of its measuring process, and its name if the process fails."""
+    """One network at some batches: the options of its measuring process, and what it is called if that one dies."""
 
     name: str
     origin: Origin
-    batch: int
+    batches: tuple[int, ...]
     options: tuple[str, ...]
 
 
-def ask_reference(name: str) -> list[Asked]:
-    """Return one request per batch size of a reference network.
+def ask_reference(name: str) -> Asked:
+    """Return the question for a reference network at all its batches.
 
     Raises
     ------
@@ -54,27 +64,45 @@ def ask_reference(name: str) -> list[Asked]:
     """
     if name not in BATCHES:
         raise ConfigError(UNKNOWN_NETWORK(found=name, known=", ".join(BATCHES)))
-    return [
-        Asked(name, "reference network", batch, ("--network", name, "--batch", str(batch))) for batch in BATCHES[name]
-    ]
+    batches = BATCHES[name]
+    options = [word for batch in batches for word in ("--batch", str(batch))]
+    return Asked(name, "reference network", batches, ("--network", name, *options))
 
 
-def ask_benchmark(plan: Path, manifest: Path) -> Asked:
-    """Return the request for the benchmark of a run's plan, on the dataset of a manifest, packed if a pack is there.
+def ask_benchmarks(plans: Sequence[Path], manifests: Sequence[Path]) -> list[Asked]:
+    """Return a question for each benchmark of some plans: on the dataset of its manifest, packed if it lies there.
+
+    Of several plans with the same micro-batch and precision the first one counts.
 
     Raises
     ------
     HpcaiError
-        If the plan is missing or damaged.
+        If a plan is missing or damaged.
     """
-    read = read_plan(plan)
-    pack = ("--pack", str(manifest.parent / "packed" / "packed.json")) if read.benchmark.is_packed else ()
-    options = ("--plan", str(plan), "--manifest", str(manifest), *pack)
-    return Asked(read.benchmark.name, "benchmark", read.micro_batch, options)
+    found: dict[tuple[str, Path], dict[tuple[int, str], str]] = {}
+    packed: set[str] = set()
+    for file, manifest in zip(plans, manifests, strict=True):
+        plan = read_plan(file)
+        own = found.setdefault((plan.benchmark.name, manifest), {})
+        own.setdefault((plan.micro_batch, plan.point.precision), str(file))
+        packed |= {plan.benchmark.name} if plan.benchmark.is_packed else set()
+    return [
+        Asked(
+            name,
+            "benchmark",
+            tuple(batch for batch, _ in own),
+            (
+                *(word for file in own.values() for word in ("--plan", file)),
+                *("--manifest", str(manifest)),
+                *(("--pack", str(manifest.parent / "packed" / "packed.json")) if name in packed else ()),
+            ),
+        )
+        for (name, manifest), own in found.items()
+    ]
 
 
 def ask_all(plans: Sequence[str | Path], manifests: Sequence[str | Path], networks: Sequence[str]) -> list[Asked]:
-    """Return the requests for benchmarks, each with its manifest, and for reference networks.
+    """Return the questions for benchmarks, each plan with its manifest, and for reference networks.
 
     Raises
     ------
@@ -85,12 +113,12 @@ def ask_all(plans: Sequence[str | Path], manifests: Sequence[str | Path], networ
     """
     if len(plans) != len(manifests):
         raise ConfigError(UNEVEN(plans=len(plans), manifests=len(manifests)))
-    benchmarks = [ask_benchmark(Path(plan), Path(file)) for plan, file in zip(plans, manifests, strict=True)]
-    return [*benchmarks, *(one for name in networks for one in ask_reference(name))]
+    benchmarks = ask_benchmarks(list(map(Path, plans)), list(map(Path, manifests)))
+    return [*benchmarks, *map(ask_reference, networks)]
 
 
 def measure_blocks(
-    asked: Sequence[Asked], python: Sequence[str] = THIS_PYTHON, enough_s: float = ENOUGH_S
+    asked: Sequence[Asked], python: Sequence[str] = THIS_PYTHON, enough_s: float = ENOUGH_S, samples: int = 0
 ) -> BlocksReport:
     """Time step, update and blocks of networks, one process after the other, with exclusive use of the machine.
 
@@ -101,7 +129,9 @@ def measure_blocks(
     python
         Command that runs Python in this environment or in the machine's image.
     enough_s
-        Time for all rounds of each network, compilation excluded [s].
+        Time for all rounds of each, compilation not included, at most [s].
+    samples
+        Blocks of random sizes of each kind to time besides.
 
     Raises
     ------
@@ -110,33 +140,122 @@ def measure_blocks(
     """
     if not asked:
         raise ConfigError(NOTHING_ASKED())
+    command = [*python, "-m", MODULE, "--enough", str(enough_s)]
     with machine_to_itself(logger.info) as watch:
         start_s = time.monotonic()
-        steps = []
-        for number, one in enumerate(asked, 1):
-            logger.info("blocks: %s batch %d (%d of %d)", one.name, one.batch, number, len(asked))
-            steps.append(_measure(one, [*python, "-m", MODULE, "--enough", str(enough_s)]))
+        steps = list(_measure_networks(asked, command))
         wall_s = time.monotonic() - start_s
+        drawn, reason = _measure_samples(samples, command) if samples else ((), "")
+        samples_wall_s = time.monotonic() - start_s - wall_s
     return BlocksReport(
         processor=processor_model(),
         software=next((one.software for one in steps if one.software), ""),
         sets=SETS,
         wall_s=wall_s,
         steps=tuple(steps),
+        samples=drawn,
+        samples_wall_s=samples_wall_s if samples else None,
+        samples_reason=reason,
         disturbance=watch.disturbance,
     )
 
 
-def _measure(asked: Asked, command: Sequence[str]) -> StepTimes:
-    """Return the measurement of one network's process, or why there is none."""
-    ended = run_process([*command, *asked.options], LIMIT_S, CUDA_VISIBLE_DEVICES="")
-    last = (ended.output.strip().splitlines() or [""])[-1]
+def _measure_networks(asked: Sequence[Asked], command: Sequence[str]) -> Iterator[StepTimes]:
+    """Yield what the processes measured; those of one group compile together, then each times alone."""
+    together = min(AT_ONCE, len(os.sched_getaffinity(0)))
+    for start in range(0, len(asked), together):
+        group = asked[start : start + together]
+        names = ", ".join(f"{one.name} {' '.join(map(str, one.batches))}" for one in group)
+        logger.info("blocks: %s (%d to %d of %d)", names, start + 1, start + len(group), len(asked))
+        started = [Measuring([*command, "--core", str(core), *one.options]) for core, one in enumerate(group)]
+        try:
+            for process in started:
+                process.wait_until_ready()
+            for one, process in zip(group, started, strict=True):
+                yield from _read_steps(one, process.finish())
+        finally:
+            for process in started:
+                process.stop()
+
+
+def _read_steps(asked: Asked, ended: Ended) -> Iterator[StepTimes]:
+    """Yield what the process of one network printed, and for each batch that it did not come to, why."""
+    found = [step for line in ended.output.splitlines() if (step := _parse(line))]
+    yield from found
+    words = NOT_TIMED(ending=ended.ending, words=ended.errors.strip()[-300:])
+    for batch in asked.batches[len(found) :]:
+        logger.warning("blocks: %s batch %d: %s", asked.name, batch, words)
+        yield StepTimes(network=asked.name, origin=asked.origin, batch=batch, reason=words)
+
+
+def _parse(line: str) -> StepTimes | None:
     try:
-        return StepTimes.model_validate_json(last)
+        return StepTimes.model_validate_json(line)
     except ValidationError:
-        words = NOT_TIMED(ending=ended.ending, words=ended.errors.strip()[-300:])
-        logger.warning("blocks: %s batch %d: %s", asked.name, asked.batch, words)
-        return StepTimes(network=asked.name, origin=asked.origin, batch=asked.batch, reason=words)
+        return None
+
+
+def _measure_samples(samples: int, command: Sequence[str]) -> tuple[tuple[BlockTime, ...], str]:
+    """Return the times of blocks of random sizes, or why there are none."""
+    logger.info("blocks: %d of random sizes of each kind", samples)
+    process = Measuring([*command, "--samples", str(samples)])
+    try:
+        process.wait_until_ready()
+        ended = process.finish()
+    finally:
+        process.stop()
+    try:
+        return SampleTimes.model_validate_json((ended.output.strip().splitlines() or [""])[-1]).blocks, ""
+    except ValidationError:
+        return (), NOT_TIMED(ending=ended.ending, words=ended.errors.strip()[-300:])
+
+
+class Measuring:
+    """A measuring process that compiles first, and times when it is told to."""
+
+    def __init__(self, command: Sequence[str], limit_s: float = LIMIT_S) -> None:
+        variables = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `stop`
+        self._limit_s = limit_s
+        self._process = subprocess.Popen(
+            command,
+            env={**variables, "CUDA_VISIBLE_DEVICES": ""},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            errors="replace",
+        )
+        self._is_late = False
+        self._timer = Timer(limit_s, self._end_late)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end_late(self) -> None:
+        self._is_late = True
+        self._process.kill()
+
+    def wait_until_ready(self) -> None:
+        """Return when everything is compiled, or the process has ended."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.strip() == READY:
+                return
+
+    def finish(self) -> Ended:
+        """Let the process time; return what it printed when it is over."""
+        output, _ = self._process.communicate(input="\n")
+        self._errors.seek(0)
+        status = None if self._is_late else self._process.returncode
+        return Ended(status, output, self._errors.read().decode(errors="replace"), self._limit_s)
+
+    def stop(self) -> None:
+        """End the process if it is still there."""
+        self._timer.cancel()
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+        self._errors.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,12 +264,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plan", type=Path, action="append", default=[], help="plan.json of a run; may be repeated")
     parser.add_argument("--manifest", type=Path, action="append", default=[], help="of its dataset, in the same order")
     parser.add_argument("--network", action="append", default=[], help=f"one of {', '.join(BATCHES)}")
-    parser.add_argument("--enough", type=float, default=ENOUGH_S, help="seconds for the rounds of each network")
+    parser.add_argument("--enough", type=float, default=ENOUGH_S, help="seconds for the rounds of each batch, at most")
+    parser.add_argument("--samples", type=int, default=0, help="blocks of random sizes of each kind")
     parser.add_argument("--output", type=Path, required=True, help="file for the report")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     asked = ask_all(given.plan, given.manifest, given.network)
-    report = measure_blocks(asked, enough_s=given.enough)
+    report = measure_blocks(asked, enough_s=given.enough, samples=given.samples)
     write_sealed(report, given.output)
     print(print_steps(report, Tolerance()))
     return 0

@@ -8,8 +8,9 @@ bias).
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import tensorflow as tf
 
@@ -47,6 +48,59 @@ class Block:
     constants: tuple[tf.Tensor, ...]
     handles: tuple[tf.Tensor, ...]
     outputs: tuple[tf.Tensor, ...]
+
+
+@dataclass
+class Traced:
+    """The blocks of what was traced, the values that they compute with, and the gradients."""
+
+    blocks: Sequence[Block] = ()
+    values: Mapping[Any, Any] = field(default_factory=dict)
+    gradients: Sequence[Any] = ()
+
+
+Forward = Callable[..., tuple[tf.Tensor, Sequence[Any], Sequence[tf.Tensor] | None]]
+"""Takes tensors; returns what is differentiated, by what, and the gradient that comes from above (None: 1)."""
+
+
+def trace_gradients(forward: Forward, given: Sequence[tf.Tensor]) -> Traced:
+    """Trace what is computed and its gradients, divide them into blocks, and run them once for the values in between.
+
+    Parameters
+    ----------
+    forward
+        Is traced, and run once.
+    given
+        What it takes.
+    """
+    traced = Traced()
+    references: list[Any] = []
+
+    def compute(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        outputs, variables, above = forward(*inputs)
+        first_gradient = len(outputs.graph.get_operations())
+        gradients = tf.gradients(outputs, variables, above)
+        results = [outputs, *(part for one in gradients for part in _parts(one))]
+        traced.blocks = divide(outputs.graph, results, first_gradient)
+        between = {one.ref(): one for block in traced.blocks for one in (*block.inputs, *block.constants)}
+        references[:] = between
+        return list(between.values()), gradients
+
+    specs = [tf.TensorSpec(one.shape, one.dtype) for one in given]
+    function = tf.function(compute, autograph=False).get_concrete_function(*specs)
+    variables = {id(one.handle): one for one in function.graph.variables}
+    captured = [(inner, variables.get(id(outer))) for outer, inner in function.graph.captures]
+    # Before the step changes them: a block that reads a variable gets what the step got.
+    before = {inner.ref(): one.numpy() for inner, one in captured if one is not None}
+    values, traced.gradients = function(*given)
+    traced.values = {**before, **dict(zip(references, (one.numpy() for one in values), strict=True))}
+    return traced
+
+
+def _parts(gradient: Any) -> tuple[tf.Tensor, ...]:  # noqa: ANN401  a tensor, slices of one, or nothing
+    if gradient is None:
+        return ()
+    return (gradient.values, gradient.indices) if hasattr(gradient, "indices") else (gradient,)
 
 
 def divide(graph: tf.Graph, results: Sequence[tf.Tensor], first_gradient: int) -> list[Block]:

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
 from hpcai.machine.blocks.compile import variable_shapes
-from hpcai.machine.blocks.trace import BEGINNINGS, Block
-from hpcai.predict.steps.report import BlockKind
+from hpcai.machine.blocks.trace import BEGINNINGS, READ, Block
+from hpcai.predict.steps.report import SETS, BlockKind
 
 KINDS: dict[str, BlockKind] = {
     "Conv2D": "convolution",
@@ -22,6 +23,87 @@ KINDS: dict[str, BlockKind] = {
 
 TURNED = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
 """Attribute that states whether the first operand of a product is transposed."""
+
+
+MOST_SETS = 16
+LARGEST_CACHE_BYTES = 2**25
+"""What a core finds in no cache, whatever else was touched meanwhile."""
+
+
+def choose_sets(block: Block, step_bytes: float) -> int:
+    """Return on how many sets of operands a block is timed: as many as pass what the rest of a step does.
+
+    Parameters
+    ----------
+    block
+        What is timed.
+    step_bytes
+        That all blocks of the step move.
+    """
+    passed = min(step_bytes, LARGEST_CACHE_BYTES)
+    return int(min(MOST_SETS, max(SETS, round(passed / max(count_bytes(block), 1.0)))))
+
+
+def describe_work(block: Block) -> dict[str, Any]:
+    """Return what there is to know of a block before it is timed, by the fields of `BlockTime`."""
+    products = [one for one in block.operations if _operation_flop(one)]
+    rows, columns, depth = _sizes(block)
+    return {
+        "kind": kind_of(block),
+        "operations": len(block.operations),
+        "products": len(products),
+        "rows": rows,
+        "columns": columns,
+        "depth": depth,
+        "work_flop": count_flop(block.operations),
+        "moved_bytes": count_bytes(block),
+        "passed_bytes": count_passed_bytes(block),
+    }
+
+
+def describe_update(graph: "tf.Graph", variables: Iterable[tf.Variable], gradients: Iterable[Any]) -> dict[str, Any]:
+    """Return what there is to know of an optimizer's update, by the fields of `BlockTime`.
+
+    Parameters
+    ----------
+    graph
+        Of its compiled call.
+    variables
+        All that it reads or changes: weights and the optimizer's own.
+    gradients
+        What it gets.
+    """
+    operations = [one for one in graph.get_operations() if one.type not in ("Placeholder", "Const", "NoOp", READ)]
+    touched = sum(_elements(one.shape) for one in variables)
+    got = sum(_elements(one.shape) for one in gradients if hasattr(one, "shape"))
+    return {
+        "kind": "update",
+        "operations": max(len(operations), 1),
+        "work_flop": 0.0,
+        "moved_bytes": 4.0 * (2 * touched + got),
+        "passed_bytes": _passed_bytes(operations),
+    }
+
+
+def _sizes(block: Block) -> tuple[int, int, int]:
+    """Return rows, columns and depth of what a block begins with, as a product of matrices; 0: no such product."""
+    first = next((one for one in block.operations if one.type in BEGINNINGS), None)
+    if first is None:
+        return 0, 0, 0
+    output = first.outputs[0].shape
+    columns = int(output[-1] or 0)
+    rows = _elements(output) // max(columns, 1)
+    return rows, columns, _operation_flop(first) // max(2 * rows * columns, 1)
+
+
+def count_passed_bytes(block: Block) -> float:
+    """Return the bytes of all that the operations of a block get from each other and from elsewhere (modelled) [B]."""
+    return _passed_bytes(block.operations)
+
+
+def _passed_bytes(operations: Iterable[tf.Operation]) -> float:
+    tensors = [tensor for one in operations for tensor in (*one.inputs, *one.outputs)]
+    return float(sum(_elements(one.shape) * one.dtype.size for one in tensors if one.dtype != tf.resource))
 
 
 def kind_of(block: Block) -> BlockKind:

@@ -13,7 +13,11 @@ from hpcai.core.messages import Message
 
 PACKAGE = "Debian package hpcc"
 SONAME = "libblas.so.3"
-NO_HPCC = Message("library.no_hpcc", "not measured: the program hpcc is not installed; {package}")
+NO_HPCC = Message(
+    "library.no_hpcc",
+    "not measured: the program hpcc is not installed; install the {package}, or name a site's own HPL in the machine "
+    "file (hpl.command), or build one: docs/how-to/run_hpl.md",
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Run HPL on this machine with Debian's ``hpcc``, one test per start, and monitor its core time.
+"""Run HPL on this machine with Debian's ``hpcc`` or a site's own, one test per start, and monitor its core time.
 
 ``hpcc`` always runs the whole HPC Challenge suite, HPL last; the size of the tests follows the order of the matrix. So
 every start takes some seconds more than HPL itself (``start_s`` of each run).
@@ -18,15 +18,60 @@ from pathlib import Path
 
 from hpcai.core.errors import LaunchError, ParseError
 from hpcai.core.machine_lock import machine_to_itself
-from hpcai.machine.hpl.input import NAME, HplTest, write_input
-from hpcai.machine.hpl.library import PACKAGE, find_blas
+from hpcai.core.messages import Message
+from hpcai.machine.hpl.input import NAME, OWN_NAME, HplTest, write_input
+from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
 from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
 from hpcai.parsers.hpl import operations, read_hpl
 
+COMM = 15
+"""Letters of a program's name that the kernel keeps (proc(5), comm)."""
+PRINTED = "launcher.txt"
 PERIOD_S = 0.05
 """Sampling interval [s]; a sample takes some hundred microseconds of a core that a rank may need."""
-BEGIN, END = b"Begin of HPL section.", b"End of HPL section."
-RANK = "hpcc"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is started: the words before the number of processes is put in, its output, and where its HPL begins.
+
+    Attributes
+    ----------
+    words
+        Command; ``{processes}`` stands for the number of processes.
+    rank
+        Name of its processes in the process table.
+    input_name, output_name
+        Files in the folder of a start. A program that left no output file has printed it.
+    begin, end
+        What the output says when HPL begins and ends; blank: the whole start is HPL.
+    environment
+        Variables of its own.
+    """
+
+    words: tuple[str, ...]
+    rank: str = "hpcc"
+    input_name: str = NAME
+    output_name: str = "hpccoutf.txt"
+    begin: bytes = b"Begin of HPL section."
+    end: bytes = b"End of HPL section."
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_site(cls, words: Sequence[str]) -> "Program":
+        """Return a site's own HPL: threads are left to the site, and nothing but HPL runs in a start."""
+        filled = tuple(os.path.expandvars(word) for word in words)
+        plain = [word for word in filled if not word.startswith("-") and "{" not in word]
+        return cls(filled, Path(plain[-1]).name[:COMM], OWN_NAME, "HPL.out", b"", b"")
+
+    def command(self, processes: int) -> list[str]:
+        """Return the command of a start."""
+        return [word.replace("{processes}", str(processes)) for word in self.words]
+
+    @property
+    def is_site(self) -> bool:
+        """Whether this is a site's own HPL."""
+        return not self.begin
 
 
 @dataclass(frozen=True)
@@ -60,6 +105,7 @@ class _Look:
 class _Section:
     """Samples of the ranks since HPL's section began in the output file."""
 
+    program: Program
     output: Path
     looks: list[_Look] = field(default_factory=list)
     ended: bool = False
@@ -67,23 +113,28 @@ class _Section:
     def follow(self, launcher: int) -> None:
         """Sample the ranks again if HPL is running."""
         text = self.output.read_bytes() if self.output.exists() else b""
-        self.ended = self.ended or END in text
-        if BEGIN in text and not self.ended:
-            # Scanning all processes would take a core from a rank, so do it only once.
-            ranks = list(self.looks[0].on_core_s) if self.looks else _find_ranks(launcher)
-            self.looks = [*self.looks[:1], _look(ranks)]
+        begin, end = self.program.begin, self.program.end
+        self.ended = self.ended or bool(end and end in text)
+        if begin in text and not self.ended:
+            # Walking through all processes would take a core away from a rank: once is enough.
+            ranks = list(self.looks[0].on_core_s) if self.looks else _find_ranks(launcher, self.program.rank)
+            if ranks:
+                self.looks = [*self.looks[:1], _look(ranks)]
 
 
-def watch_run(command: list[str], folder: Path, environment: dict[str, str], limit_s: float) -> CoreUse:
-    """Run ``hpcc`` in a folder and monitor its ranks.
+def watch_run(
+    command: list[str], folder: Path, environment: dict[str, str], limit_s: float, program: Program | None = None
+) -> CoreUse:
+    """Run a program, ``hpcc`` if none is given, in a folder and watch its ranks.
 
     Raises
     ------
     LaunchError
         If it fails or exceeds the time limit.
     """
-    section = _Section(folder / "hpccoutf.txt")
-    with (folder / "launcher.txt").open("w+b") as words:
+    program = program or Program(())
+    section = _Section(program, folder / program.output_name)
+    with (folder / PRINTED).open("w+b") as words:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=words, stderr=words
         )
@@ -123,13 +174,13 @@ def _look(found: list[int]) -> _Look:
     return _Look(now, {rank: value for rank, value in ranks.items() if value is not None}, _read_steal())
 
 
-def _find_ranks(launcher: int) -> list[int]:
-    """Return the processes that the launcher started under the benchmark's name."""
+def _find_ranks(launcher: int, rank: str) -> list[int]:
+    """Return the processes that the launcher has started under the name of the benchmark."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             name, parent = _read_name(entry)
-            if name == RANK and parent == launcher:
+            if name == rank and parent == launcher:
                 found.append(int(entry.name))
     return found
 
@@ -162,6 +213,9 @@ LONGEST_S = 900.0
 ATTEMPTS = 3
 """Maximum number of attempts until a run has the cores to itself; all attempts stay in the report."""
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+NO_COMMAND = Message(
+    "hpl_run.no_command", "not measured: hpl.command of the machine file: {word} is not on the PATH of this node"
+)
 ROUNDING_S = 0.0051
 """Tolerance [s]: the row of results has two decimals, the summary repeats its time with more digits."""
 
@@ -173,7 +227,9 @@ class _Times:
     start_s: float
 
 
-def run_hpl(tests: Sequence[Mapping[str, int]], raw_folder: Path, attempts: int = ATTEMPTS) -> str:
+def run_hpl(
+    tests: Sequence[Mapping[str, int]], raw_folder: Path, attempts: int = ATTEMPTS, command: Sequence[str] = ()
+) -> str:
     """Run HPL for each test; return a :class:`HplReport` as JSON.
 
     Parameters
@@ -183,28 +239,41 @@ def run_hpl(tests: Sequence[Mapping[str, int]], raw_folder: Path, attempts: int 
     raw_folder
         Gets the complete output of each start, as ``hpccoutf-ORDER-BLOCK-ROWSxCOLUMNS-ATTEMPT.txt``.
     attempts
-        Maximum starts of a test until one of them has the cores to itself.
+        Starts of a test until one of them had the cores to itself.
+    command
+        A site's own HPL (machine file, ``hpl.command``); blank: ``hpcc``.
     """
     wanted = [HplTest.model_validate(dict(test)) for test in tests]
-    blas, launcher = find_blas(), find_launcher()
-    reason = blas.reason
-    if not reason and launcher is None:
-        reason = f"not measured: mpirun is not installed; Open MPI, which comes with {PACKAGE}"
-    if reason or launcher is None:
+    program, blas, reason = _find_program(command)
+    if reason:
         missing = tuple(HplRun(**test.model_dump(), reason=reason) for test in wanted)
         return HplReport(runs=missing, reason=reason).model_dump_json(indent=1)
     raw_folder.mkdir(parents=True, exist_ok=True)
     runs: list[HplRun] = []
     with machine_to_itself(logger.info):
         for test in wanted:
-            runs += _try_test(test, launcher, raw_folder, attempts)
+            runs += _try_test(test, program, raw_folder, attempts)
     report = HplReport(
         runs=tuple(runs),
         library=blas.name,
         library_path=blas.path,
-        versions=_read_versions(launcher, [raw_folder / run.raw for run in runs if run.raw]),
+        versions=_read_versions(program, [raw_folder / run.raw for run in runs if run.raw]),
     )
     return report.model_dump_json(indent=1)
+
+
+def _find_program(command: Sequence[str]) -> tuple[Program, BlasLibrary, str]:
+    """Return what is to be started, its BLAS as far as it is known, and why there is none."""
+    if command:
+        program = Program.of_site(command)
+        found = shutil.which(program.words[0])
+        return program, BlasLibrary(), "" if found else NO_COMMAND(word=program.words[0])
+    blas, launcher = find_blas(), find_launcher()
+    reason = blas.reason
+    if not reason and launcher is None:
+        reason = f"not measured: mpirun is not installed; Open MPI, which comes with {PACKAGE}"
+    words = build_command(launcher or "", "{processes}")
+    return Program(tuple(words), environment=ONE_THREAD), blas, reason
 
 
 def find_launcher() -> str | None:
@@ -212,7 +281,7 @@ def find_launcher() -> str | None:
     return shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 
 
-def build_command(launcher: str, processes: int) -> list[str]:
+def build_command(launcher: str, processes: int | str) -> list[str]:
     """Return the command of one start.
 
     Ranks are not bound: the launcher would bind every start's ranks to the same first cores, even if these are busy.
@@ -221,36 +290,38 @@ def build_command(launcher: str, processes: int) -> list[str]:
     return [launcher, *as_root, "--bind-to", "none", "-np", str(processes), "hpcc"]
 
 
-def _try_test(test: HplTest, launcher: str, raw_folder: Path, attempts: int) -> Iterator[HplRun]:
+def _try_test(test: HplTest, program: Program, raw_folder: Path, attempts: int) -> Iterator[HplRun]:
     cores = len(os.sched_getaffinity(0))
-    if test.processes > cores:
+    if test.processes > cores and not program.is_site:  # which may start them elsewhere
         reason = f"not measured: {test.processes} processes on {cores} cores would wait for each other"
         yield HplRun(**test.model_dump(), reason=reason)
         return
     for attempt in range(1, attempts + 1):
-        run = _run_once(test, launcher, raw_folder, attempt)
+        run = _run_once(test, program, raw_folder, attempt)
         logger.info("HPL %s, attempt %d: %s", test.words, attempt, run.reason or f"{run.measured_time_s:.2f} s")
         yield run
         if run.accepted:
             return
 
 
-def _run_once(test: HplTest, launcher: str, raw_folder: Path, attempt: int) -> HplRun:
-    command = build_command(launcher, test.processes)
-    raw = raw_folder / f"hpccoutf-{test.words}-{attempt}.txt"
-    run = HplRun(**test.model_dump(), attempt=attempt, command=" ".join([Path(launcher).name, *command[1:]]))
+def _run_once(test: HplTest, program: Program, raw_folder: Path, attempt: int) -> HplRun:
+    command = program.command(test.processes)
+    raw = raw_folder / f"{Path(program.output_name).stem}-{test.words}-{attempt}.txt"
+    run = HplRun(**test.model_dump(), attempt=attempt, command=" ".join([Path(command[0]).name, *command[1:]]))
     with tempfile.TemporaryDirectory(prefix="hpcai-hpl-") as scratch:
         folder = Path(scratch)
-        (folder / NAME).write_text(write_input(test))
+        (folder / program.input_name).write_text(write_input(test))
         begin = time.monotonic()
         try:
-            use = watch_run(command, folder, {**os.environ, **ONE_THREAD}, LONGEST_S)
+            use = watch_run(command, folder, {**os.environ, **program.environment}, LONGEST_S, program)
         except (LaunchError, OSError) as error:
             return run.model_copy(update={"reason": f"not measured: {error}"})
         times = _Times(_known(use.cpu_ratio), _known(use.steal_ratio), time.monotonic() - begin)
-        output = folder / "hpccoutf.txt"
+        output = folder / program.output_name
+        if not output.is_file() and program.is_site:
+            output = folder / PRINTED
         if not output.is_file():
-            return run.model_copy(update={"reason": "not measured: hpcc left no hpccoutf.txt"})
+            return run.model_copy(update={"reason": f"not measured: {program.rank} left no {program.output_name}"})
         shutil.copyfile(output, raw)
     return judge_run(read_run(run.model_copy(update={"raw": raw.name}), raw, times.use, times.steal, times.start_s))
 
@@ -300,9 +371,9 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _read_versions(launcher: str, raws: list[Path]) -> dict[str, str]:
-    """Return the versions reported by launcher, suite and HPL."""
-    asked = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout
+def _read_versions(program: Program, raws: list[Path]) -> dict[str, str]:
+    """Return what launcher, suite and HPL say of themselves."""
+    asked = subprocess.run([program.words[0], "--version"], capture_output=True, text=True, check=False).stdout
     versions = {"launcher": (asked.splitlines() or [""])[0]}
     text = raws[0].read_text(errors="replace") if raws else ""
     for name, pattern in (

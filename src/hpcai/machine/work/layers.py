@@ -1,12 +1,14 @@
 """Layers of a benchmark as input of the data-parallel training model: kinds, shapes, parameters."""
 
 import argparse
+import importlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
+from hpcai.core.lean_imports import NEEDLESS, without
 from hpcai.machine.work.step import Statistics, read_statistics, workload_of_one_rank, write_report
 from hpcai.predict.training.layers import LayerList
 
@@ -298,6 +300,8 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     # Tracing needs no accelerator and must not take one from a run.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    with without(*NEEDLESS):
+        importlib.import_module("tensorflow")
     write_report(list_layers(read_plan(given.plan), read_statistics(given.manifest)), given.output)
 
 

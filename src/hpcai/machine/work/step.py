@@ -7,6 +7,7 @@ TensorFlow's own counter is not used: it is wrong for gradients in three dimensi
 """
 
 import argparse
+import importlib
 import math
 import os
 import tempfile
@@ -19,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import HpcaiError
+from hpcai.core.lean_imports import NEEDLESS, without
 from hpcai.machine.work.compiled_step import CompiledStep, Stage, StepReading
 from hpcai.records.run import write_sealed
 
@@ -288,6 +290,8 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     # Always use the processor's compiler, so that the count does not depend on the machine.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    with without(*NEEDLESS):
+        importlib.import_module("tensorflow")
     statistics = read_statistics(given.manifest)
     report = count_work(read_plan(given.plan), statistics, samples=given.samples, stage=given.stage, keep=given.keep)
     write_report(report, given.output)

@@ -108,7 +108,7 @@ UNKNOWN_KERNELS = Message(
     "{share} of kernel time is in kernels that no rule matches: check the table of kernels before drawing conclusions.",
 )
 NOTHING_STANDS_OUT = Message(
-    "advice.nothing_stands_out", "Nothing stands out: convolution and GEMM take {share} of kernel time."
+    "advice.nothing_stands_out", "No kernel category is unusual: convolution and GEMM take {share} of kernel time."
 )
 OTHER_PRECISION = Message(
     "advice.other_precision",

@@ -25,6 +25,20 @@ IPC_NAMES = (
     *("sm__inst_executed.avg.per_cycle_elapsed", "Executed Ipc Elapsed"),
 )
 """Instructions per cycle of a multiprocessor; the counters of a sub-partition (smsp) are a quarter of it."""
+RATIO_NAMES: dict[str, tuple[str, ...]] = {
+    "instructions_per_cycle": IPC_NAMES,
+    "dram_utilisation": ("dram_utilization",),
+    "occupancy_ratio": (
+        *("achieved_occupancy", "sm__warps_active.avg.pct_of_peak_sustained_active", "Achieved Occupancy"),
+    ),
+    "load_efficiency_ratio": ("gld_efficiency", "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"),
+    "store_efficiency_ratio": ("gst_efficiency", "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct"),
+}
+"""How well kernels use the device, by column: the counters of nvprof and Nsight Compute that mean the same. NVIDIA's
+table of nvprof metrics and their counterparts names the pairs (Nsight Compute CLI, nvprof Metric Comparison)."""
+DRAM_SHARE_NAMES = ("dram__throughput.avg.pct_of_peak_sustained_elapsed", "DRAM Throughput")
+DRAM_LEVELS = 10
+"""nvprof says in whole levels of 0 to 10 how busy DRAM is; Nsight Compute gives the share of the peak."""
 
 
 @dataclass(frozen=True)
@@ -201,21 +215,24 @@ def counters_per_kernel(counters: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Index ``name``; ``launches``, ``dram_bytes`` [byte] of all of them, ``instructions_per_cycle`` (mean over the
-        launches, weighted by their times if those are known, otherwise by their number).
+        Index ``name``; ``launches``, ``dram_bytes`` [byte] of all of them, and each of `RATIO_NAMES` (means over the
+        launches, weighted by their times if those are known, otherwise by their number; NaN where one was not counted).
     """
     launches = Launches(counters)
-    ratio = launches.values("mean", IPC_NAMES)
     times = _times(launches)
-    weights = times.where(ratio.notna()) if times.notna().all() else launches.counts.where(ratio.notna())
-    table = pd.DataFrame(
-        {
-            "launches": launches.counts,
-            "dram_bytes": _dram(launches)["dram_bytes"],
-            "weighted": ratio * weights,
-            "weight": weights,
-        }
-    )
+    weights = times if times.notna().all() else launches.counts.astype(float)
+    columns = {"launches": launches.counts, "dram_bytes": _dram(launches)["dram_bytes"], "weight": weights}
+    ratios = {name: _ratio(launches, name) for name in RATIO_NAMES}
+    table = pd.DataFrame({**columns, **{name: ratio * weights for name, ratio in ratios.items()}})
     sums = table.groupby(launches.names.rename("name"), sort=False).agg(_sum_of_all)
-    sums["instructions_per_cycle"] = sums["weighted"] / sums["weight"]
-    return sums[["launches", "dram_bytes", "instructions_per_cycle"]]
+    for name in RATIO_NAMES:
+        sums[name] /= sums["weight"]
+    return sums.drop(columns="weight")
+
+
+def _ratio(launches: Launches, column: str) -> "pd.Series[float]":
+    """Return one of `RATIO_NAMES` of each row."""
+    values = launches.values("mean", RATIO_NAMES[column])
+    if column != "dram_utilisation":
+        return values
+    return values.combine_first(DRAM_LEVELS * launches.values("mean", DRAM_SHARE_NAMES, units=["ratio"]))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
-from hpcai.metrics.profiles.counters import counters_per_kernel
+from hpcai.metrics.profiles.counters import RATIO_NAMES, counters_per_kernel
 from hpcai.metrics.profiles.kernel_rules import CATEGORIES, MEMCPY, RULE_SET, category_of
 
 __all__ = ["CATEGORIES", "RULE_SET", "categorise", "kernel_breakdown", "top_kernels"]
@@ -41,21 +41,24 @@ def kernel_breakdown(kernels: pd.DataFrame, counters: pd.DataFrame | None = None
     -------
     pandas.DataFrame
         ``category``, ``calls``, ``total_s`` [s] and ``share_ratio`` of the time of all rows (sums up to 1),
-        ``instructions_per_cycle`` (mean weighted by time), ``dram_bytes`` and ``dram_rate_bytes_per_s`` of the kernels
-        that were counted (NaN: none was), ``counted_ratio`` (their share of the category's time),
-        ``untimed_calls`` (calls without a time, which are in no total), ``rule_set``.
+        each of `hpcai.metrics.profiles.counters.RATIO_NAMES` (mean weighted by time), ``dram_bytes`` and
+        ``dram_rate_bytes_per_s`` of the kernels that were counted (NaN: none was), ``counted_ratio`` (the part of the
+        category's time that these kernels have), ``untimed_calls`` (calls without a time, which are in no total),
+        ``rule_set``.
     """
     rows = _device_rows(kernels)
     rows["untimed_calls"] = rows["calls"].where(rows["total_s"].isna(), 0)
     rows = _with_counters(rows, counters)
     grouped = rows.groupby("category")
     table = grouped[["calls", "untimed_calls"]].sum()
-    sums = ["total_s", "dram_bytes", "dram_time_s", "ipc_weight", "ipc_time_s"]
+    timed = [f"{name}_time_s" for name in RATIO_NAMES]
+    sums = ["total_s", "dram_bytes", "dram_time_s", *RATIO_NAMES, *timed]
     table[sums] = grouped[sums].sum(min_count=1)
     table["share_ratio"] = table["total_s"] / table["total_s"].sum()
-    table["instructions_per_cycle"] = table["ipc_weight"] / table["ipc_time_s"]
+    for name in RATIO_NAMES:
+        table[name] /= table[f"{name}_time_s"]
     table["dram_rate_bytes_per_s"] = _quotient(table["dram_bytes"], table["dram_time_s"])
-    counted_s = table[["dram_time_s", "ipc_time_s"]].max(axis="columns").fillna(0.0)
+    counted_s = table[["dram_time_s", "instructions_per_cycle_time_s"]].max(axis="columns").fillna(0.0)
     table["counted_ratio"] = _quotient(counted_s, table["total_s"])
     table["rule_set"] = RULE_SET
     present = [category for category in CATEGORIES if category in table.index]
@@ -83,14 +86,15 @@ def _device_rows(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_counters(rows: pd.DataFrame, counters: pd.DataFrame | None) -> pd.DataFrame:
-    """Add bytes and cycles of the counted kernels, scaled to the calls of the timed run."""
+    """Add bytes and ratios of the kernels that were counted, in the calls and the time of the timed run."""
     counted = counters_per_kernel(counters) if counters is not None else pd.DataFrame(index=pd.Index([], name="name"))
-    counted = counted.reindex(columns=["launches", "dram_bytes", "instructions_per_cycle"])
+    counted = counted.reindex(columns=["launches", "dram_bytes", *RATIO_NAMES])
     rows = rows.join(counted, on="name")
     rows["dram_bytes"] = rows["dram_bytes"] / rows["launches"] * rows["calls"]
     rows["dram_time_s"] = rows["total_s"].where(rows["dram_bytes"].notna())
-    rows["ipc_time_s"] = rows["total_s"].where(rows["instructions_per_cycle"].notna())
-    rows["ipc_weight"] = rows["instructions_per_cycle"] * rows["ipc_time_s"]
+    for name in RATIO_NAMES:
+        rows[f"{name}_time_s"] = rows["total_s"].where(rows[name].notna())
+        rows[name] *= rows[f"{name}_time_s"]
     return rows
 
 

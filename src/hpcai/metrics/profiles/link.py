@@ -33,9 +33,7 @@ class AllreduceSample(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     size_bytes: int = Field(gt=0, description="Of the tensor of each rank.")
-    duration_s: float = Field(
-        gt=0, description="From the moment when all ranks were there to the end on the slowest rank."
-    )
+    duration_s: float = Field(gt=0, description="From the arrival of the last rank to the end on the slowest rank.")
     transfer_s: float | None = Field(
         default=None, gt=0, description="In the communication library, on rank 0, by Horovod's timeline."
     )
@@ -48,14 +46,14 @@ class AllreduceReport(BaseModel):
 
     ranks: int | None = Field(default=None, ge=1, description="None: no rank has reported.")
     engine: str = Field(
-        default=USUAL_ENGINE, description="What exchanged; reports from before there was a choice name none."
+        default=USUAL_ENGINE, description="Library that exchanged; absent in reports of versions without this choice."
     )
     nodes: int | None = Field(default=None, ge=1)
     device: str = ""
-    samples: tuple[AllreduceSample, ...] = Field(default=(), description="Without those that warm up.")
-    not_measured: tuple[str, ...] = Field(default=(), description="One sentence for everything that is missing.")
+    samples: tuple[AllreduceSample, ...] = Field(default=(), description="Without warm-up.")
+    not_measured: tuple[str, ...] = Field(default=(), description="One sentence for each missing value.")
     transfers_missing: tuple[str, ...] = Field(default=(), description="Why samples lack the time of their transfer.")
-    disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of each node meanwhile.")
+    disturbance: tuple[Disturbance, ...] = Field(default=(), description="Use of each node by others meanwhile.")
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def _row(path: str, records: Sequence[RunRecord], scales: pd.DataFrame) -> dict[
     watched = all(record.training and record.training.stalls for record in records)
     row["n_stalled"] = sum(record.is_stalled for record in records) if watched else math.nan
     if any(record.outcome not in FINISHED for record in records):
-        return row | {"reason": "an instance failed, so the others did not train beside it for the whole time"}
+        return row | {"reason": "an instance failed, so the others did not run concurrently for the whole time"}
     together = math.fsum(score_run(record).train_rate_samples_per_s for record in records) / instances
     row["together_rate_samples_per_s"] = together
     own = scales[(scales[POINT] == list(identity.values())).all(axis=1)] if len(scales) else scales

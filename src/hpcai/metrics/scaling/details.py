@@ -114,7 +114,7 @@ def _scores(row: Row, scores: pd.DataFrame, base: Row) -> dict[str, Any]:
     own, first = _of(scores, row), _of(scores, base)
     if own.empty:
         empty = {**dict.fromkeys(FROM_SCORES, math.nan), "vflops_efficiency_ratio": math.nan}
-        return {**empty, "score_reason": "no scores were made of this scale", "score_source": ""}
+        return {**empty, "score_reason": "no scores were computed for this scale", "score_source": ""}
     score = own.iloc[0]
     base_rate = float(first["vflops_flop_per_s"].iloc[0]) if len(first) else math.nan
     vflops = float(score["vflops_flop_per_s"])
@@ -217,7 +217,7 @@ def _used(row: Row, own: pd.DataFrame, used_bytes_per_s: float, there: Row) -> d
     if row["ranks"] == 1 or own.empty:
         reason = _why_unknown(row, own)
     elif math.isnan(used_bytes_per_s):
-        reason = _join(own["reasons"]) or "the timeline does not tell how fast the transfers were"
+        reason = _join(own["reasons"]) or "the timeline has no rate of the transfers"
     else:
         reason = "; ".join(_why_no_link(row))
     return {"bandwidth_used_ratio": math.nan, "bandwidth_used_of": "", "bandwidth_reason": reason}

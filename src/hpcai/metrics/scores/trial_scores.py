@@ -19,7 +19,9 @@ from hpcai.rules.table import rules_of
 WHOLE_NODES = "slurm"
 """The meter that covers all nodes of a run, with all their components."""
 METERS = {"cpu": ("rapl",), "gpu": ("nvml", "rapl")}
-"""Meters of one node that together cover all compute devices; the first one is required."""
+"""Meters of one node that together count what computes; the first one has to be there."""
+WHOLE_NODE = "ipmi"
+"""The meter that counts one node and all that is in it; slow, and therefore asked last."""
 NO_POWER = Message("trial_scores.no_power", "no FLOPS per watt: power was neither measured nor declared")
 NO_POWER_BUT = Message(
     "trial_scores.no_power_but",
@@ -76,9 +78,10 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
     Returns
     -------
     Power
-        Slurm's power of all nodes; else, on one node, the sum of its meters, on accelerators never without theirs; else
-        the declared power of a node times the nodes. HPC AI500 V2.0 does not define how to measure power
-        (benchmarks.md 7.2). A meter that only ever read 0 W is ignored, with a `reason`.
+        Slurm's power of all nodes; on one node else the sum of its meters, on accelerators never without theirs, else
+        IPMI's power of the node; last of all the declared power of a node times the nodes, labelled so. HPC AI500
+        V2.0 does not say how to measure power (benchmarks.md 7.2). A meter that gave no more than 0 W stood still: it
+        is left out, and `reason` says so.
     """
     measured = power[power["mean_power_w"] > 0]
     still = _say_still(power[power["mean_power_w"] <= 0])
@@ -89,6 +92,8 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
     wanted = METERS[machine.device.kind if machine is not None else "gpu"]
     if wanted[0] in meters and nodes == 1:
         return _measured([meters[name] for name in wanted if name in meters], still)
+    if WHOLE_NODE in meters and nodes == 1:
+        return _measured([meters[WHOLE_NODE]], still)
     if machine is not None and machine.power is not None:
         reason = DOUBTFUL_POWER(doubts=", ".join(still)) if still else ""
         return Power(machine.power.node_power_w * nodes, "declared", machine.power.source, reason)

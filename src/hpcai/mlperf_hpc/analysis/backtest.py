@@ -2,18 +2,29 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.analysis.curve_model import LEVEL_RATIO
-from hpcai.mlperf_hpc.analysis.forecast import Past, Target, look_back, published_of, read_target, references_before
+from hpcai.mlperf_hpc.analysis.forecast import (
+    PUBLISHED,
+    Past,
+    Target,
+    look_back,
+    published_of,
+    read_target,
+    references_before,
+)
 from hpcai.mlperf_hpc.analysis.prediction import Configuration, Prediction, refuse
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
 
+FORECAST_COLUMNS = columns_of("mlperf_forecasts")
 MOST_FACTOR = 1.5
 """Goal for the median error factor."""
 LEAST_COVERAGE_RATIO = 0.85
@@ -21,6 +32,24 @@ LEAST_COVERAGE_RATIO = 0.85
 NOTHING_PUBLISHED = Message(
     "backtest.nothing_published", "--backtest: no source has a new submission of {target}; found rounds {found}"
 )
+
+
+def forecast_table(results: pd.DataFrame, systems: pd.DataFrame) -> pd.DataFrame:
+    """Return table ``mlperf_forecasts``: the new results of every round from those before it.
+
+    Parameters
+    ----------
+    results, systems
+        Tables ``mlperf_results`` and ``mlperf_systems``; only published rounds have a part in it.
+    """
+    published = [str(one) for one in results["origin"].unique() if str(one) in PUBLISHED] if len(results) else []
+    own, tables = results[results["origin"].isin(published)], []
+    for name in sorted(published, key=published_of)[1:]:
+        with suppress(ConfigError):  # a round without a new result of a benchmark tells nothing
+            tables.append(backtest(own, systems[systems["origin"].isin(published)], [name])[0])
+    found = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(FORECAST_COLUMNS))
+    renamed = found.rename(columns={"error_ratio": "run_error_ratio"})
+    return renamed.assign(level_ratio=LEVEL_RATIO, source="tables mlperf_results, mlperf_systems")[[*FORECAST_COLUMNS]]
 
 
 def backtest(results: pd.DataFrame, systems: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, list[Past]]:

@@ -40,7 +40,7 @@ UNKNOWN_ROUND = Message(
 NO_DATE = Message("forecast.no_date", "round {found!r}: it is not known when it was published, expected one of {known}")
 NO_EARLIER = Message(
     "forecast.no_earlier",
-    "{benchmark}: no source before {target} has a submission with a time, so nothing tells what a family needs; found "
+    "{benchmark}: no source before {target} has a submission with a time, so the needs of a family are unknown; found "
     "submissions of {found}",
 )
 BASIS = Message(

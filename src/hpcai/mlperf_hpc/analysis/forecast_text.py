@@ -26,7 +26,7 @@ SCALES = tuple(2**power for power in range(18))
 J_PER_KWH = 3.6e6
 NO_MACHINE = Message(
     "forecast.no_machine",
-    "--system: found none, expected a submission on the machine, --accelerator for one that nobody submitted, or "
+    "--system: found none, expected a submission on the machine, --accelerator for one without submissions, or "
     "--within to compare all machines",
 )
 UNKNOWN_SYSTEM = Message(

@@ -18,7 +18,7 @@ NOT_LOGGED = Message(
     "prediction.not_logged", "staging not logged in {group}: it is part of the extra time, which is as there"
 )
 STAGE_ON_CLOCK = Message("prediction.stage_on_clock", "{share} of the submissions {logged}stage on the clock")
-BEFORE_CLOCK = Message("prediction.before_clock", "{submissions} before the clock, which is no part of the time")
+BEFORE_CLOCK = Message("prediction.before_clock", "{submissions} before the clock, which does not count in the time")
 SOME_NOT_LOGGED = Message("prediction.some_not_logged", "{submissions} not logged, which is part of their extra time")
 BATCH_OUTSIDE = Message("prediction.batch_outside", "batch outside {least:.0f} to {most:.0f}")
 UNITS_OUTSIDE = Message("prediction.units_outside", "units outside the family's {least:.0f} to {most:.0f}")

@@ -25,7 +25,7 @@ from hpcai.mlperf_hpc.rounds.model import Repair, Round
 from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS
 from hpcai.records.run import file_sha256
 
-A_STUDY = Message("results_folder.a_study", "holds the runs of a study; name a folder of its own for what is imported")
+A_STUDY = Message("results_folder.a_study", "holds the runs of a study; name a separate folder for imported results")
 
 Tables = dict[str, pd.DataFrame]
 Writer = Callable[[Mapping[str, pd.DataFrame], Path], None]

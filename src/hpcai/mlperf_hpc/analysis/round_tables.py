@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hpcai.core.table_files import read_parquet
+from hpcai.mlperf_hpc.analysis.backtest import forecast_table
 from hpcai.mlperf_hpc.analysis.columns import EFFICIENCY_COLUMNS, PRINCIPAL_COLUMNS
 from hpcai.mlperf_hpc.analysis.energy import Energy, RunKey
 from hpcai.mlperf_hpc.analysis.labels import label_results
@@ -279,4 +280,5 @@ def analyse_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame
         "mlperf_efficiencies": efficiency_table(results, tables["mlperf_systems"]),
         "mlperf_principal": principal_table(runs, results),
         **prediction_tables(results, tables["mlperf_systems"], read_reference_epochs()),
+        "mlperf_forecasts": forecast_table(results, tables["mlperf_systems"]),
     }

@@ -197,7 +197,7 @@ def _training(run: LoggedRun, reasons: list[str]) -> list[Span]:
         beside = beside or len(own) < len(inside)
         spans += _without(epoch, own)
     if beside:
-        reasons.append("evaluations of earlier epochs run beside training: they take nothing from train_s")
+        reasons.append("evaluations of earlier epochs run beside training: they do not reduce train_s")
     return spans
 
 

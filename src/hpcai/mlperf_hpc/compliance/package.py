@@ -102,9 +102,7 @@ class _Package:
             message = f"{benchmark} is not a benchmark of rule set {self.rule_set}, the package passes over it"
             return None, [*findings, Finding(folder, None, "benchmark", f"{RULE}: benchmarks", message, "warning")]
         if not scaling:
-            message = (
-                "the logs lie in no folder strong or weak: the package checks none of them, they are taken as strong"
-            )
+            message = "the logs are in no folder strong or weak: the package checks none, they are treated as strong"
             findings.append(Finding(folder, None, "scaling", f"{RULE}: folders", message, "warning"))
         logs, pruned = self.evidence_in(folder), self.evidence_in(f"{folder}/{PRUNED}")
         facts = self.facts(system, folder, scaling, fields, findings)

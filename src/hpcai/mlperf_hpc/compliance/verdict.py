@@ -51,7 +51,7 @@ def _look(entry: Entry) -> Iterator[tuple[str, str, str]]:
     if name.startswith(".") or " " in name:
         yield "name", "names", f"{name!r} has a blank or begins with a dot"
     if entry.leads_to:
-        yield "link", "links", f"the link leads to {printable(entry.leads_to)}, where nothing is"
+        yield "link", "links", f"the link leads to {printable(entry.leads_to)}, which does not exist"
     elif entry.size_bytes > LARGEST_BYTES:
         size_mib = entry.size_bytes / 1024**2
         yield "size", "sizes", f"the file has {size_mib:.0f} MiB, expected at most 50 MiB"
@@ -212,7 +212,7 @@ def _not_checked(index: SourceIndex, tops: list[str]) -> tuple[str, ...]:
     if not tops:
         reasons.append("structure of the package and system files: the source is not an organisation's folder")
     if index.root is None:
-        reasons.append("names, sizes and links of the repository: the source is no folder")
+        reasons.append("names, sizes and links of the repository: the source is not a folder")
     return tuple(reasons)
 
 

@@ -39,7 +39,7 @@ def check_submission(submission: Submission) -> Iterator[Repair]:
     platforms = [run.platform for run in runs if is_placeholder(run.platform)]
     if platforms:
         found = f"{_counted(platforms)}, of {len(runs)} logs"
-        yield Repair(folder, "submission_platform", "platform_placeholder", found, "the folder's name stands for it")
+        yield Repair(folder, "submission_platform", "platform_placeholder", found, "the folder's name is used instead")
     yield from _check_size(submission, runs)
 
 

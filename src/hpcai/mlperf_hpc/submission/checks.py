@@ -188,7 +188,7 @@ def _in_content(content: bytes, place: str, words: Words) -> Iterator[Problem]:
         found = sorted({match.decode(errors="replace") for match in pattern.findall(content)})
         if found:
             shown = ", ".join(found[:_SHOWN])
-            yield Problem("failure", "hygiene", place, f"holds {kind} ({shown}); it was left as it is: look and decide")
+            yield Problem("failure", "hygiene", place, f"holds {kind} ({shown}); it was left unchanged, check it")
 
 
 PACKAGE = "package_checker"

@@ -92,7 +92,7 @@ def _require_own(output: Path) -> None:
         made_by = None
     if made_by != MADE_BY:
         raise ConfigError(
-            f"{output}: found a folder that is no earlier submission of this program (no {CHECKS} of it), expected "
+            f"{output}: found a folder that is not an earlier submission of this program (no {CHECKS} of it), expected "
             "none; choose another --output"
         )
 

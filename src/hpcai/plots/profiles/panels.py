@@ -1,7 +1,8 @@
 """Shared parts of profile figures: rows and labels, reasons for missing data, axes with units."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,8 @@ MOST_REASONS = 3
 LONGEST_REASON = 220
 """Length at which a reason is truncated [characters]: a figure is not a log file."""
 MOST_TICKS = 4
+NARROW = 0.05
+"""A share below this is too narrow for its number."""
 WIDE = 9.2
 """Width of two panels and a legend side by side without row labels [inch]."""
 FEWEST_ROWS = 3
@@ -101,6 +104,62 @@ def label_rows(axes: Axes, runs: list[ProfiledRun], *, named: bool = True) -> No
     spare = max(0.0, FEWEST_ROWS - len(runs)) / 2
     axes.set_ylim(len(runs) - 0.5 + spare, -0.5 - spare)
     axes.grid(visible=False, axis="y")
+
+
+def draw_values(
+    axes: Axes, runs: list[ProfiledRun], order: list[str], key: str, say: Callable[[Mapping[Hashable, Any]], str]
+) -> None:
+    """Write values as a table: a row for each run, a column for each part of it; a dash where a run has no such part.
+
+    Parameters
+    ----------
+    axes
+        Emptied of all else.
+    runs
+        Rows of their parts without a value are left out already.
+    order
+        The parts, from left to right.
+    key
+        Column that names the part.
+    say
+        Text of a row's value.
+    """
+    clear(axes)
+    for place, run in enumerate(runs):
+        own = {row[key]: row for row in run.part.drop_duplicates(key).to_dict("records")}
+        if not own:
+            axes.text(-0.4, place, "not measured", va="center", color="#666666", fontsize=8)
+        for number, name in enumerate(order):
+            if own:
+                axes.text(number, place, say(own[name]) if name in own else "–", ha="center", va="center", fontsize=8)
+    # Long words would touch their neighbours.
+    heads = [name.replace(" ", "\n").replace("-", "-\n").replace("_", "_\n") for name in order]
+    axes.set_xticks(range(len(order)), heads, fontsize=8)
+    axes.xaxis.tick_top()
+    axes.set_xlim(-0.5, len(order) - 0.5)
+    label_rows(axes, runs)
+    axes.set_ylim(len(runs) - 0.5, -0.5)
+
+
+def clear(axes: Axes) -> None:
+    """Leave of the axes only what a table has."""
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+
+
+def draw_shares(
+    axes: Axes, place: int, shares: Mapping[str, float], looks: Mapping[str, tuple[theme.Colour, str]]
+) -> None:
+    """Stack shares of a whole as one bar, in the order of their looks; wide ones carry their percentage."""
+    left = 0.0
+    for name, (colour, hatch) in looks.items():
+        width = 100 * float(shares.get(name, 0.0))
+        axes.barh(place, width, left=left, height=0.66, color=colour, hatch=hatch, edgecolor="white")
+        if width >= 100 * NARROW:
+            axes.text(left + width / 2, place, f"{width:.0f}", ha="center", va="center", fontsize=8, bbox=BOX)
+        left += width
 
 
 def label_width(runs: list[ProfiledRun]) -> float:

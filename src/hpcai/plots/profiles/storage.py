@@ -29,7 +29,7 @@ CEILING_LINES: tuple[theme.LineStyle, ...] = ("--", ":", "-")
 CEILING_COLOUR = "#555555"
 STAGING = "staging"
 """The role of data that is read once, before the first epoch."""
-NO_READS = "no Darshan log of a profiled run contains reads of the dataset"
+NO_READS = "no profiled run was seen to read the dataset"
 
 
 @figure(

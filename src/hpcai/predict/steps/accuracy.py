@@ -15,13 +15,14 @@ from hpcai.core.text_table import say_table
 from hpcai.metrics.quietness import DISTURBED, judge_quiet
 from hpcai.metrics.run_tables import join_tables
 from hpcai.metrics.scaling.model_limits import why_not_covered
-from hpcai.predict.steps.report import BlocksReport, StepTimes
+from hpcai.predict.steps.report import BlocksReport, BlockTime, StepTimes
 from hpcai.records.run import read_part
 
 MEDIAN_GOAL_RATIO, WORST_GOAL_RATIO = 0.03, 0.08
 """Goals for the absolute relative error over all steps: median and maximum."""
 STEP_COLUMNS = columns_of("block_steps")
 BLOCK_COLUMNS = columns_of("block_times")
+SAMPLE_COLUMNS = columns_of("block_samples")
 NO_UPDATE = Message("steps.no_update", "the optimizer's update was not measured")
 NO_ERROR = Message("steps.no_error", "no step of {steps} was both predicted and measured")
 ERRORS = Message(
@@ -41,16 +42,24 @@ class BlockSum:
 
     Attributes
     ----------
-    step_s
-        Modelled: measured blocks times their counts, plus the measured update [s]; NaN with a `reason`.
+    gradients_s
+        Modelled: measured blocks times their numbers [s]; NaN where `reason` says why.
+    update_s
+        Of the measured update [s].
     covered_ratio
         Share of the step's work in blocks with a time: of its arithmetic, or of the bytes of its blocks, whichever is
         smaller.
     """
 
-    step_s: float
+    gradients_s: float
+    update_s: float
     covered_ratio: float
     reason: str
+
+    @property
+    def step_s(self) -> float:
+        """Both, one after the other [s]."""
+        return self.gradients_s + self.update_s
 
 
 def sum_blocks(step: StepTimes) -> BlockSum:
@@ -58,9 +67,9 @@ def sum_blocks(step: StepTimes) -> BlockSum:
     covered = min((_share(step, what) for what in ("work_flop", "moved_bytes")), default=math.nan)
     reason = step.reason or why_not_covered(covered) or ("" if step.update_s else NO_UPDATE())
     if reason or step.update_s is None:
-        return BlockSum(math.nan, covered, reason)
+        return BlockSum(math.nan, math.nan, covered, reason)
     blocks_s = sum(one.count * one.cpu_time_s for one in step.blocks if one.cpu_time_s is not None)
-    return BlockSum(blocks_s + step.update_s, covered, "")
+    return BlockSum(blocks_s, step.update_s, covered, "")
 
 
 def _share(step: StepTimes, what: str) -> float:
@@ -125,22 +134,48 @@ def collect_block_times(report: BlocksReport, source: str) -> pd.DataFrame:
         {
             "network": step.network,
             "batch": step.batch,
-            "block": block.name,
-            "kind": block.kind,
             "block_count": block.count,
-            "operation_count": block.operations,
-            "work_flop": block.work_flop,
-            "moved_bytes": block.moved_bytes,
-            "cpu_time_s": math.nan if block.cpu_time_s is None else block.cpu_time_s,
             "share_ratio": _share_of_step(step, block.count, block.cpu_time_s),
-            "reason": block.reason,
+            **_block_row(block),
             "method": report.method,
             "source": source,
         }
         for step in report.steps
-        for block in step.blocks
+        for block in (*step.blocks, *([step.update] if step.update else []))
     ]
     return pd.DataFrame(rows, columns=list(BLOCK_COLUMNS))
+
+
+def collect_block_samples(report: BlocksReport, source: str) -> pd.DataFrame:
+    """Return table ``block_samples``: each block of random sizes.
+
+    Parameters
+    ----------
+    report
+        What was measured.
+    source
+        Where the report is.
+    """
+    rows = [{**_block_row(block), "method": report.method, "source": source} for block in report.samples]
+    return pd.DataFrame(rows, columns=list(SAMPLE_COLUMNS))
+
+
+def _block_row(block: BlockTime) -> dict[str, Any]:
+    return {
+        "block": block.name,
+        "kind": block.kind,
+        "operation_count": block.operations,
+        "product_count": block.products,
+        "product_rows": block.rows,
+        "product_columns": block.columns,
+        "product_depth": block.depth,
+        "work_flop": block.work_flop,
+        "moved_bytes": block.moved_bytes,
+        "passed_bytes": block.passed_bytes,
+        "sets": block.sets,
+        "cpu_time_s": math.nan if block.cpu_time_s is None else block.cpu_time_s,
+        "reason": block.reason,
+    }
 
 
 def _share_of_step(step: StepTimes, count: int, time_s: float | None) -> float:
@@ -148,7 +183,7 @@ def _share_of_step(step: StepTimes, count: int, time_s: float | None) -> float:
 
 
 def tabulate_blocks(files: Sequence[Path], tolerance: Tolerance) -> dict[str, pd.DataFrame]:
-    """Return the tables ``block_steps`` and ``block_times`` of reports.
+    """Return the tables ``block_steps``, ``block_times`` and ``block_samples`` of reports.
 
     Parameters
     ----------
@@ -165,9 +200,11 @@ def tabulate_blocks(files: Sequence[Path], tolerance: Tolerance) -> dict[str, pd
     reports = [(read_part(BlocksReport, file), str(file)) for file in files]
     steps = [collect_block_steps(report, tolerance, source) for report, source in reports]
     times = [collect_block_times(report, source) for report, source in reports]
+    samples = [collect_block_samples(report, source) for report, source in reports]
     return {
         "block_steps": join_tables([pd.DataFrame(columns=list(STEP_COLUMNS)), *steps]),
         "block_times": join_tables([pd.DataFrame(columns=list(BLOCK_COLUMNS)), *times]),
+        "block_samples": join_tables([pd.DataFrame(columns=list(SAMPLE_COLUMNS)), *samples]),
     }
 
 

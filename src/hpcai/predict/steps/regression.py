@@ -1,10 +1,10 @@
-"""Times of unmeasured blocks from their work and traffic: a regressor, tested on unseen networks.
+"""Times of blocks that nobody measured, from their sizes: a regressor, judged on what it never saw.
 
-It learns the logarithm of a block's time over its roofline time. The unknown part is then a factor near 1 instead of a
-time spanning six decades. Several trainings from different starts are averaged, so no single one is selected.
+It learns the logarithm of a block's time over its roofline time, so that what it does not know is a factor near 1 and
+not a time over six decades. Each kind of block has a Gaussian process of its own, learnt from blocks of random sizes
+and from those of measured networks.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import get_args
@@ -15,18 +15,24 @@ import pandas as pd
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
 from hpcai.predict.errors_of_estimates import relative_errors, weighted_error_ratio
-from hpcai.predict.kernels.network import NetworkTrainer, TrainedNetwork, use_one_thread
-from hpcai.predict.kernels.regressor import Floats
+from hpcai.predict.steps.gaussian import Floats, fit_process
 from hpcai.predict.steps.report import BlockKind
 
 KIND_COLUMNS = columns_of("block_kinds")
 LEAST_BLOCKS = 40
-"""Fewest timed blocks of other networks for a regressor."""
-RESTARTS = 5
-VALIDATION_RATIO = 0.2
+"""Timed blocks of other networks, or of random sizes, that a regressor needs."""
+LEAST_OF_KIND = 12
+"""With fewer blocks of a kind, those of all kinds estimate it."""
+FOLDS = 5
+"""Parts of the random blocks, each estimated from the others."""
 MEDIAN_GOAL_RATIO, P90_GOAL_RATIO = 0.08, 0.20
-TOO_FEW = Message("regression.too_few", "{found} timed blocks of other networks, expected at least {least}")
+TOO_FEW = Message("regression.too_few", "{found} timed blocks of others, expected at least {least}")
 KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
+SIZES = (
+    "work_flop", "moved_bytes", "passed_bytes", "operation_count", "product_count", "product_rows", "product_columns",
+    "product_depth",
+)  # fmt: skip
+OF_NETWORKS, OF_RANDOM_SIZES = "networks", "random sizes"
 Train = Callable[[Floats, Floats, int], Callable[[Floats], Floats]]
 """Takes inputs, targets and a seed; returns an estimator of targets."""
 
@@ -49,32 +55,66 @@ def find_rates(blocks: pd.DataFrame) -> Rates:
     return Rates(float(flop) or 1.0, float((blocks["moved_bytes"] / blocks["cpu_time_s"]).max()))
 
 
-def estimate_left_out(blocks: pd.DataFrame, seed: int, train: Train | None = None) -> pd.DataFrame:
+def estimate_left_out(
+    blocks: pd.DataFrame, samples: pd.DataFrame, seed: int, train: Train | None = None
+) -> pd.DataFrame:
     """Return columns ``estimated_s``, ``relative_error_ratio`` and ``estimate_reason`` for table ``block_times``.
 
     Parameters
     ----------
     blocks
-        One row per block. Each is estimated by a regressor that has seen no block of its network, at any batch.
+        One row per block. Each is estimated by a regressor that saw no block of its network, at any batch.
+    samples
+        Table ``block_samples``, which all regressors see.
     seed
-        Seed of splits, starts and orders.
+        Of starts.
     train
-        Trains a regressor; defaults to several networks of :mod:`hpcai.predict.kernels.network`, averaged.
+        Trains a regressor; by default `train_by_kind`.
     """
-    found = pd.DataFrame(index=blocks.index, columns=["estimated_s", "relative_error_ratio"], dtype=float)
-    found["estimate_reason"] = ""
-    timed = blocks[blocks["cpu_time_s"].notna() & (blocks["moved_bytes"] > 0)]
-    train = train or train_averaged
+    found = _nothing_estimated(blocks)
     for network, own in blocks.groupby("network", sort=False):
-        others = timed[timed["network"] != network]
-        if len(others) < LEAST_BLOCKS:
-            found.loc[own.index, "estimate_reason"] = TOO_FEW(found=len(others), least=LEAST_BLOCKS)
-            continue
-        rates = find_rates(others)
-        targets = np.log(others["cpu_time_s"].to_numpy() / rates.roofline_s(others))
-        estimate = train(describe_blocks(others), targets, seed)
-        known = own[own["moved_bytes"] > 0]
-        found.loc[known.index, "estimated_s"] = np.exp(estimate(describe_blocks(known))) * rates.roofline_s(known)
+        others = [part for part in (samples, blocks[blocks["network"] != network]) if len(part)]
+        _estimate(own, pd.concat(others) if others else samples, found, (seed, train))
+    return _with_errors(blocks, found)
+
+
+def estimate_samples(samples: pd.DataFrame, seed: int, train: Train | None = None) -> pd.DataFrame:
+    """Return the same columns for table ``block_samples``: each part of it estimated from the others.
+
+    Parameters
+    ----------
+    samples
+        Blocks of random sizes.
+    seed, train
+        As `estimate_left_out` takes them.
+    """
+    found = _nothing_estimated(samples)
+    folds = np.random.default_rng(seed).permutation(len(samples)) % FOLDS
+    for fold in range(FOLDS):
+        _estimate(samples[folds == fold], samples[folds != fold], found, (seed, train))
+    return _with_errors(samples, found)
+
+
+def _nothing_estimated(blocks: pd.DataFrame) -> pd.DataFrame:
+    found = pd.DataFrame(index=blocks.index, columns=["estimated_s", "relative_error_ratio"], dtype=float)
+    return found.assign(estimate_reason="")
+
+
+def _estimate(own: pd.DataFrame, others: pd.DataFrame, found: pd.DataFrame, how: tuple[int, Train | None]) -> None:
+    """Write the estimates of some blocks, learnt from others, or why there are none."""
+    seed, train = how
+    timed = others[others["cpu_time_s"].notna() & (others["moved_bytes"] > 0)]
+    if len(timed) < LEAST_BLOCKS:
+        found.loc[own.index, "estimate_reason"] = TOO_FEW(found=len(timed), least=LEAST_BLOCKS)
+        return
+    rates = find_rates(timed)
+    targets = np.log(timed["cpu_time_s"].to_numpy(float) / rates.roofline_s(timed))
+    estimate = (train or train_by_kind)(describe_blocks(timed), targets, seed)
+    known = own[own["moved_bytes"] > 0]
+    found.loc[known.index, "estimated_s"] = np.exp(estimate(describe_blocks(known))) * rates.roofline_s(known)
+
+
+def _with_errors(blocks: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     both = blocks["cpu_time_s"].notna() & found["estimated_s"].notna()
     if both.any():
         errors = relative_errors(found.loc[both, "estimated_s"], blocks.loc[both, "cpu_time_s"])
@@ -83,64 +123,78 @@ def estimate_left_out(blocks: pd.DataFrame, seed: int, train: Train | None = Non
 
 
 def describe_blocks(blocks: pd.DataFrame) -> Floats:
-    """Return a regressor's inputs for each block: logarithms of work, traffic and operations, and its kind."""
-    numbers = [np.log1p(blocks[name].to_numpy(float)) for name in ("work_flop", "moved_bytes", "operation_count")]
+    """Return what a regressor sees of each block: logarithms of its sizes, and its kind."""
+    numbers = [np.log1p(blocks[name].to_numpy(float)) for name in SIZES]
     return np.column_stack([*numbers, *((blocks["kind"] == kind).to_numpy(float) for kind in KINDS)])
 
 
-def train_averaged(inputs: Floats, targets: Floats, seed: int) -> Callable[[Floats], Floats]:
-    """Train the source's network from several starts; return the mean of their estimates."""
-    use_one_thread()
-    means, deviations = inputs.mean(axis=0), inputs.std(axis=0)
-    deviations[deviations == 0] = 1.0
-    scaled = ((inputs - means) / deviations).astype("float32")
-    order = np.random.default_rng(seed).permutation(len(targets))
-    cut = math.ceil(VALIDATION_RATIO * len(order))
-    parts = [(scaled[rows], targets[rows].astype("float32")) for rows in (order[cut:], order[:cut])]
-    trainer = NetworkTrainer(inputs.shape[1])
-    trained = [trainer.train(parts[0], parts[1], seed + number) for number in range(RESTARTS)]
+def train_by_kind(inputs: Floats, targets: Floats, seed: int) -> Callable[[Floats], Floats]:
+    """Fit a Gaussian process to the blocks of each kind; where they are too few, one to all blocks.
+
+    Parameters
+    ----------
+    inputs
+        Of `describe_blocks`.
+    targets
+        Logarithms of the time over the roofline's.
+    seed
+        Of starts.
+    """
+    kinds = slice(len(SIZES), None)
+    fitted: dict[int, Callable[[Floats], Floats]] = {}
+
+    def fit(place: int) -> Callable[[Floats], Floats]:
+        own = inputs[:, kinds][:, place] > 0
+        if own.sum() < LEAST_OF_KIND:
+            return fit_process(inputs, targets, seed)
+        return fit_process(inputs[own], targets[own], seed)
 
     def estimate(asked: Floats) -> Floats:
-        values = (asked - means) / deviations
-        return np.asarray(np.mean([_evaluate(one, values) for one in trained], axis=0))
+        places = asked[:, kinds].argmax(axis=1)
+        found = np.empty(len(asked))
+        for place in np.unique(places):
+            if place not in fitted:
+                fitted[place] = fit(place)
+            found[places == place] = fitted[place](asked[places == place])
+        return found
 
     return estimate
 
 
-def _evaluate(network: TrainedNetwork, values: Floats) -> Floats:
-    """Return the outputs of a trained network: dense layers with ReLU, the last without."""
-    pairs = list(zip(network.weights[::2], network.weights[1::2], strict=True))
-    for weights, biases in pairs[:-1]:
-        values = np.maximum(values @ weights + biases, 0)
-    return np.asarray((values @ pairs[-1][0] + pairs[-1][1])[:, 0])
-
-
 def judge_blocks(tables: Mapping[str, pd.DataFrame], seed: int, train: Train | None = None) -> dict[str, pd.DataFrame]:
-    """Add to the tables of measured blocks the estimates of a regressor for unseen networks, and its errors by kind.
+    """Return the tables of measured blocks with what a regressor says of those it never saw, and its errors by kind.
 
     Parameters
     ----------
     tables
-        ``block_steps`` and ``block_times`` of :func:`hpcai.predict.steps.accuracy.tabulate_blocks`.
+        Those of :func:`hpcai.predict.steps.accuracy.tabulate_blocks`.
     seed, train
         As for `estimate_left_out`.
     """
-    blocks = tables["block_times"]
-    blocks = blocks.assign(**estimate_left_out(blocks, seed, train)) if len(blocks) else blocks
-    steps = add_left_out_steps(tables["block_steps"], blocks) if len(blocks) else tables["block_steps"]
-    return {"block_steps": steps, "block_times": blocks, "block_kinds": summarise_kinds(blocks)}
+    blocks, samples, steps = (tables[name] for name in ("block_times", "block_samples", "block_steps"))
+    if len(blocks):
+        blocks = blocks.assign(**estimate_left_out(blocks, samples, seed, train))
+        steps = add_left_out_steps(steps, blocks)
+    if len(samples):
+        samples = samples.assign(**estimate_samples(samples, seed, train))
+    kinds = {OF_NETWORKS: blocks, OF_RANDOM_SIZES: samples}
+    judged = {"block_steps": steps, "block_times": blocks, "block_samples": samples}
+    return {**judged, "block_kinds": summarise_kinds(kinds)}
 
 
-def summarise_kinds(blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return table ``block_kinds``: errors of the regressor by kind of block, over unseen networks.
+def summarise_kinds(blocks: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return table ``block_kinds``: errors of the regressor by kind of block, over blocks that it never saw.
 
     Parameters
     ----------
     blocks
-        Table ``block_times`` with the columns of `estimate_left_out`.
+        Tables of blocks with the columns of `estimate_left_out`, by what is left out.
     """
-    known = blocks[blocks["relative_error_ratio"].notna()]
-    rows = [_kind_row(str(kind), own) for kind, own in known.groupby("kind", sort=True)]
+    rows = [
+        {"left_out": left_out, **_kind_row(str(kind), own)}
+        for left_out, table in blocks.items()
+        for kind, own in table[table["relative_error_ratio"].notna()].groupby("kind", sort=True)
+    ]
     return pd.DataFrame(rows, columns=list(KIND_COLUMNS)).astype({"within_goal": "boolean"})
 
 
@@ -158,14 +212,15 @@ def _kind_row(kind: str, own: pd.DataFrame) -> dict[str, object]:
         "p90_goal_ratio": P90_GOAL_RATIO,
         "within_goal": median <= MEDIAN_GOAL_RATIO and p90 <= P90_GOAL_RATIO,
         "method": "modelled",
-        "source": "table block_times: networks that the regressor never saw",
+        "source": "tables block_times and block_samples: blocks that the regressor never saw",
     }
 
 
 def add_left_out_steps(steps: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
     """Add to table ``block_steps`` the steps whose blocks all have an estimate, and their errors.
 
-    The update is the measured one. A step with a block without an estimate has none.
+    The update is estimated too; where it is no block of its own, it is the measured one. A step with a block that has
+    no estimate has none.
 
     Parameters
     ----------
@@ -176,6 +231,8 @@ def add_left_out_steps(steps: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFram
     sums = times.groupby(["network", "batch"])["all_s"].agg(lambda part: part.sum(skipna=False))
     keys = list(zip(steps["network"], steps["batch"], strict=True))
     left_out = sums.reindex(pd.MultiIndex.from_tuples(keys, names=sums.index.names)).to_numpy(float)
-    left_out_s = left_out + steps["update_s"].to_numpy(float)
+    updates = blocks[blocks["kind"] == "update"]
+    estimated = set(zip(updates["network"], updates["batch"], strict=True))
+    left_out_s = left_out + np.where([key in estimated for key in keys], 0.0, steps["update_s"].to_numpy(float))
     errors = left_out_s / steps["measured_s"].to_numpy(float) - 1
     return steps.assign(left_out_s=left_out_s, left_out_error_ratio=errors)

@@ -6,10 +6,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.core.disturbance import Disturbance
 
-BlockKind = Literal["convolution", "3-D convolution", "transposed convolution", "depthwise", "dense", "sparse", "other"]
+BlockKind = Literal[
+    "convolution", "3-D convolution", "transposed convolution", "depthwise", "dense", "sparse", "other", "update"
+]
+"""What a block begins with; an update is an optimizer's whole call."""
 SETS = 4
-"""Sets of operands that a block cycles through, so that each call finds the caches as in a step, not warmed by
-itself."""
+"""Sets of operands that a call of a block works on at least, so that each finds the caches as a step leaves them, not
+warm from itself."""
 Origin = Literal["benchmark", "reference network"]
 
 
@@ -24,8 +27,14 @@ class BlockTime(_Part):
     kind: BlockKind
     count: int = Field(ge=1, description="How many such blocks a step has.")
     operations: int = Field(ge=1, description="Of one such block, forward and backward.")
+    products: int = Field(default=0, description="Products and convolutions among them.")
+    rows: int = Field(default=0, description="Of what it begins with, as a product of matrices; 0: none.")
+    columns: int = 0
+    depth: int = 0
     work_flop: float = Field(description="Of the products and convolutions of one such block.")
     moved_bytes: float = Field(description="Modelled: what it gets and gives, each tensor once.")
+    passed_bytes: float = Field(default=0.0, description="Modelled: what all its operations get and give.")
+    sets: int = Field(default=SETS, description="Sets of operands behind its time.")
     cpu_time_s: float | None = Field(default=None, description="Of one such block; none if it was not measured.")
     reason: str = ""
 
@@ -36,14 +45,22 @@ class StepTimes(_Part):
     network: str
     origin: Origin
     batch: int = Field(ge=1, description="Samples of a micro-batch.")
+    precision: str = "fp32"
     software: str = Field(default="", description="Versions of what computed.")
     optimizer: str = ""
     parameters: int = 0
     step_s: float | None = Field(default=None, description="Median CPU time of the whole step; none: not measured.")
     update_s: float | None = Field(default=None, description="Of the optimizer's call; none: not measured.")
     rounds: int = Field(default=0, description="Times that step, blocks and update were timed in turn.")
+    update: BlockTime | None = Field(default=None, description="The optimizer's call as a block.")
     blocks: tuple[BlockTime, ...] = ()
     reason: str = Field(default="", description="Why there is no time.")
+
+
+class SampleTimes(_Part):
+    """Blocks of random sizes."""
+
+    blocks: tuple[BlockTime, ...]
 
 
 class BlocksReport(_Part):
@@ -51,9 +68,12 @@ class BlocksReport(_Part):
 
     processor: str
     software: str
-    sets: int = Field(description="Sets of operands behind the time of a block.")
+    sets: int = Field(description="Sets of operands behind the time of a block, at least.")
     threads: int = 1
     method: Literal["measured"] = "measured"
-    wall_s: float
+    wall_s: float = Field(description="Of all steps.")
     steps: tuple[StepTimes, ...]
+    samples: tuple[BlockTime, ...] = Field(default=(), description="Blocks of random sizes, for the regressor.")
+    samples_wall_s: float | None = Field(default=None, description="Of the blocks of random sizes; none: not asked.")
+    samples_reason: str = Field(default="", description="Why there are none although they were asked for.")
     disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")

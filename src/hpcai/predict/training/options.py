@@ -47,9 +47,9 @@ class Quantity:
         except ValueError as error:
             raise ConfigError(f"--{option} {text!r} is not understood, write for example {self.example!r}") from error
         if not math.isfinite(value):
-            raise ConfigError(f"--{option} {text!r} is no finite number, write for example {self.example!r}")
+            raise ConfigError(f"--{option} {text!r} is not a finite number; write for example {self.example!r}")
         if self.whole and not value.is_integer():
-            raise ConfigError(f"--{option} {text!r} is no whole number, write for example {self.example!r}")
+            raise ConfigError(f"--{option} {text!r} is not a whole number; write for example {self.example!r}")
         return value
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.config.prediction import StepCostModel
 from hpcai.predict.what_if.intervals import ErrorInterval, interval_from
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
 from hpcai.predict.what_if.step_model import StepModel
@@ -30,23 +31,33 @@ class ModelErrors:
     Attributes
     ----------
     best
-        Name of the model with the smaller median error, on points that all models predict; blank if undecided, which
-        means the roofline.
+        Name of the model that was less far off in the median, on the points that all models predict; blank where
+        nothing can tell, which stands for the first.
     intervals
-        By kind and model, from the counted rows.
+        By kind and model, from the rows that count.
+    asked
+        How the name of the model begins that predicts wherever it can.
     """
 
     best: Mapping[str, str]
     intervals: Mapping[tuple[str, str], ErrorInterval]
+    asked: StepCostModel = "blocks"
 
     def choose(self, kind: str, models: Mapping[str, StepModel]) -> tuple[StepModel, ErrorInterval]:
-        """Return the best of some models for a kind of prediction, and the interval of its predictions."""
-        model = models.get(self.best[kind]) or next(iter(models.values()))
+        """Return the model for a kind of prediction, the one asked for or the best, and its predictions' interval."""
+        model = models[_pick(list(models), self.asked, self.best[kind])]
         return model, self.intervals.get((kind, model.words)) or interval_from([], [], KINDS[kind])
 
 
-def compare_points(study: MeasuredStudy) -> tuple[list[dict[str, Any]], ModelErrors]:
-    """Predict each measured point from each other one that differs in a single respect, with each model of a step.
+def compare_points(study: MeasuredStudy, asked: StepCostModel = "blocks") -> tuple[list[dict[str, Any]], ModelErrors]:
+    """Predict each measured point from each other one that differs in one thing, by each model of a step.
+
+    Parameters
+    ----------
+    study
+        Measured points and models.
+    asked
+        Model of a step that predicts wherever it can.
 
     Returns
     -------
@@ -62,11 +73,9 @@ def compare_points(study: MeasuredStudy) -> tuple[list[dict[str, Any]], ModelErr
     best = _least_far_off(groups)
     errors: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for rows in groups:
-        by_model = {row["cost_model"]: row for row in rows}
-        able = [row for row in rows if math.isfinite(row["predicted_step_s"])]
-        named = by_model.get(best[rows[0]["question"]])
-        chosen = named if named in able else next(iter(able), None)
-        if chosen is not None:
+        able = {row["cost_model"]: row for row in rows if math.isfinite(row["predicted_step_s"])}
+        if able:
+            chosen = able[_pick(list(able), asked, best[rows[0]["question"]])]
             chosen["used_for_interval"] = True
             kind = chosen["question"], chosen["cost_model"]
             errors[kind].append((chosen["measured_step_s"], chosen["predicted_step_s"]))
@@ -74,7 +83,7 @@ def compare_points(study: MeasuredStudy) -> tuple[list[dict[str, Any]], ModelErr
         kind: interval_from([one for one, _ in pairs], [other for _, other in pairs], KINDS[kind[0]])
         for kind, pairs in errors.items()
     }
-    return [row for rows in groups for row in rows], ModelErrors(best, intervals)
+    return [row for rows in groups for row in rows], ModelErrors(best, intervals, asked)
 
 
 def _least_far_off(groups: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, str]:
@@ -89,6 +98,11 @@ def _least_far_off(groups: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, s
         kind: min(models, key=lambda model: statistics.median(models[model]), default="")
         for kind, models in errors.items()
     }
+
+
+def _pick(names: Sequence[str], asked: str, best: str) -> str:
+    """Return the name of the model that is asked for, otherwise the best, otherwise the first."""
+    return next((name for name in names if name.startswith(asked)), best if best in names else names[0])
 
 
 def _pairs(study: MeasuredStudy) -> Iterator[tuple[str, Point, Point]]:

@@ -15,8 +15,8 @@ CONFIDENCE = 0.95
 TOO_FEW_ERRORS = Message("intervals.too_few_errors", "no interval: {n} held-out points of {kind}, expected {needed}")
 T_INTERVAL = Message(
     "intervals.t_interval",
-    "t interval (95 %) of log(measured / predicted) over {n} held-out points of {kind}; those of one variant share "
-    "measurements",
+    "t interval ({percent:g} %) of log(measured / predicted) over {n} held-out points of {kind}; those of one variant "
+    "share measurements",
 )
 
 
@@ -44,7 +44,9 @@ class ErrorInterval:
         return predicted * self.low_ratio, predicted * self.high_ratio
 
 
-def interval_from(measured: Sequence[float], predicted: Sequence[float], kind: str) -> ErrorInterval:
+def interval_from(
+    measured: Sequence[float], predicted: Sequence[float], kind: str, confidence: float = CONFIDENCE
+) -> ErrorInterval:
     """Return the interval of a further prediction of the same kind.
 
     Parameters
@@ -53,11 +55,13 @@ def interval_from(measured: Sequence[float], predicted: Sequence[float], kind: s
         Held-out points, which did not calibrate the model.
     kind
         Kind of prediction, in words.
+    confidence
+        Share of further predictions that it should contain.
 
     Returns
     -------
     ErrorInterval
-        The t interval of a new observation of log(measured / predicted), ``mean +- t s sqrt(1 + 1 / n)`` at 95 %,
+        The t interval of a new observation of log(measured / predicted), ``mean +- t s sqrt(1 + 1 / n)``,
         widened if necessary to include every observed error and the prediction itself.
     """
     errors = np.log(np.asarray(measured, float) / np.asarray(predicted, float))
@@ -65,8 +69,8 @@ def interval_from(measured: Sequence[float], predicted: Sequence[float], kind: s
     n = len(errors)
     if n < FEWEST_ERRORS:
         return ErrorInterval(math.nan, math.nan, n, TOO_FEW_ERRORS(n=n, kind=kind, needed=FEWEST_ERRORS))
-    reach = stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * errors.std(ddof=1) * math.sqrt(1 + 1 / n)
+    reach = stats.t.ppf((1 + confidence) / 2, n - 1) * errors.std(ddof=1) * math.sqrt(1 + 1 / n)
     low = min(errors.mean() - reach, errors.min(), 0.0)
     high = max(errors.mean() + reach, errors.max(), 0.0)
-    basis = T_INTERVAL(n=n, kind=kind)
+    basis = T_INTERVAL(percent=100 * confidence, n=n, kind=kind)
     return ErrorInterval(math.exp(low), math.exp(high), n, basis)

@@ -1,6 +1,6 @@
 """Measurements of a study as the starting point of predictions: points with a step time, and models of their steps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,10 +9,19 @@ import pandas as pd
 from hpcai.config.machine import Machine
 from hpcai.metrics.scaling.model_limits import why_not_calibrated
 from hpcai.predict.kernels.regressor import KernelRegressor
+from hpcai.predict.steps.report import StepTimes
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.training.roofline_cost import CostModel
 from hpcai.predict.what_if.hardware import PRECISION_BYTES, Exchange, RankRates, measured_exchange, rank_rates
-from hpcai.predict.what_if.step_model import Setting, StepModel, regressor_model, roofline_model, setting_of
+from hpcai.predict.what_if.step_model import (
+    BLOCKS,
+    Setting,
+    StepModel,
+    blocks_model,
+    regressor_model,
+    roofline_model,
+    setting_of,
+)
 
 COST_MODEL: CostModel = "full"
 STEP_SOURCE = "results/tables/scales.parquet"
@@ -85,7 +94,9 @@ class MeasuredStudy:
     overlap
         Whether the gradient exchange overlaps with computing.
     regressors
-        Kernel regressors of the machine, by kernel; empty if none were measured.
+        Of the kernels of the machine, by kernel; empty: none were measured.
+    steps
+        Steps whose blocks were timed on the machine.
     """
 
     tables: StudyTables
@@ -94,6 +105,7 @@ class MeasuredStudy:
     points: tuple[Point, ...]
     overlap: bool = False
     regressors: Mapping[str, KernelRegressor] = field(default_factory=dict)
+    steps: Sequence[StepTimes] = ()
 
     @classmethod
     def of(
@@ -104,13 +116,14 @@ class MeasuredStudy:
         *,
         overlap: bool = False,
         regressors: Mapping[str, KernelRegressor] | None = None,
+        steps: Sequence[StepTimes] = (),
     ) -> "MeasuredStudy":
         """Extract from the tables the points that a prediction can start from."""
         known = tables.scales[(tables.scales["step_time_median_s"] > 0) & tables.scales["benchmark"].isin(list(layers))]
         points = tuple(
             Point(row, setting_of(row), float(row["step_time_median_s"])) for row in known.to_dict("records")
         )
-        return cls(tables, layers, machine, points, overlap, regressors or {})
+        return cls(tables, layers, machine, points, overlap, regressors or {}, steps)
 
     def series(self) -> Iterator[tuple[Point, ...]]:
         """Yield the points of each benchmark, variant and engine, fewest ranks first."""
@@ -138,11 +151,18 @@ class MeasuredStudy:
         return replace(model, overlap=self.overlap)
 
     def models(self, start: Point, target: Setting) -> dict[str, StepModel]:
-        """Return the models that can predict another setting from a measured step, by name; the roofline is first."""
+        """Return the models that lead from a measured step to another setting, by name.
+
+        Blocks are first if they were timed at the batches of both, then the roofline.
+        """
         models = [self.model(start.benchmark)]
-        if self.regressors and start.setting.precision == target.precision == "fp32":
-            by_kernels = regressor_model(self.layers[start.benchmark], self.regressors)
-            models.append(replace(by_kernels, overlap=self.overlap))
+        if start.setting.precision == target.precision == "fp32":
+            network = self.layers[start.benchmark]
+            blocks = blocks_model(network, self.steps)
+            if all(_computes(blocks, setting) for setting in (start.setting, target)):
+                models.insert(0, replace(blocks, overlap=self.overlap))
+            if self.regressors:
+                models.append(replace(regressor_model(network, self.regressors), overlap=self.overlap))
         return {model.words: model for model in models}
 
     def able_models(self, start: Point, target: Setting) -> dict[str, StepModel]:
@@ -159,7 +179,12 @@ class MeasuredStudy:
     def sources(self, benchmark: str, exchange: Exchange, model: StepModel) -> str:
         """Return the source files of a model's prediction for a benchmark."""
         files = [STEP_SOURCE, f"results/characterise/layers/{benchmark}.json"]
-        rates = f"results/predict/{self.machine.name}/regressors.json"
+        rates = f"results/predict/{self.machine.name}/{'step_blocks' if model.words == BLOCKS else 'regressors'}.json"
         if model.words.startswith("roofline"):
             rates = self.rates(benchmark)["fp32"].source
         return ", ".join(dict.fromkeys(filter(None, [*files, *rates.split(", "), exchange.source])))
+
+
+def _computes(model: StepModel, setting: Setting) -> bool:
+    """Return whether a model has a time for the micro-batch of a setting, whose samples no ranks share."""
+    return setting.spatial_parts == 1 and not model.compute(setting.micro_batch, setting.precision).reason

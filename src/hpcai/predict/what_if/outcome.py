@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NO_OVERLAP = "computing and exchange one after another (no overlap)"
 OVERLAP = "messages travel one after another while gradients are computed, ready at equal intervals (overlap)"
-GROUPS = "exchanging batch-norm statistics within groups of ranks takes no time of its own"
+GROUPS = "exchanging batch-norm statistics within groups of ranks takes no additional time"
 PARTS = Message(
     "outcome.parts",
     "{parts} ranks share each sample: each computes its part of the voxels, and waits for planes before each "

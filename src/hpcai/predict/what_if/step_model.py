@@ -1,13 +1,14 @@
 """The step time of a measured training at another scale, link, precision or compression.
 
-Computing is the roofline of the layers (or kernel regressors) times one factor, which calibrates the model to the
-measured step at the starting scale. Gradients are exchanged by a ring allreduce over measured or assumed links, after
-computing: without overlap, as for gradients sent as one group. With overlap, messages of equal size become ready at
-equal intervals of the backward pass and are sent one after another.
+The compute time is the sum of timed blocks (or the roofline of the layers, or kernel regressors) times one factor that
+makes the model match the measured step of the starting point. Exchanging gradients is a ring allreduce over measured
+or assumed links, after computing: no overlap, as with gradients that travel as one group.
+With overlap, messages of equal size
+become ready at equal intervals of the backward pass and travel one after another.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from scipy.optimize import brentq
 from hpcai.core.messages import Message
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.kernels.step_estimate import estimate_step
+from hpcai.predict.steps.compute import compute_at
+from hpcai.predict.steps.report import StepTimes
 from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_parameters
 from hpcai.predict.training.roofline_cost import CostModel, count_work, time_layers
 from hpcai.predict.training.step import OPTIMIZER_PASSES
@@ -35,9 +38,12 @@ UNEVEN_BATCH = Message(
     "a global batch of {samples} samples cannot be divided evenly among {parts}",
 )
 UNEVEN_PARTS = Message(
-    "step_model.uneven_parts", "{ranks} ranks make no whole replicas of {parts} ranks, which share each sample"
+    "step_model.uneven_parts", "{ranks} ranks do not make complete replicas of {parts} ranks, which share each sample"
 )
 NO_PARTS = "kernels were timed on whole samples"
+BLOCKS, REGRESSORS = "blocks", "regressors"
+FORWARD_RATIO = 1 / 3
+"""Assumed share of the forward pass in timed blocks: one of a layer's three products. Only overlap uses it."""
 NO_MODEL = Message("step_model.no_model", "no model of computing in {precision} ({model})")
 SLOW_EXCHANGE = Message(
     "step_model.slow_exchange",
@@ -264,7 +270,20 @@ def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor
         forward_s, update_s = stages["forward"], stages["update"]
         return ComputeTime(forward_s, sum(stages.values()) - forward_s - update_s, update_s)
 
-    return StepModel(compute, count_parameters(network), "regressors")
+    return StepModel(compute, count_parameters(network), REGRESSORS)
+
+
+def blocks_model(network: LayerList, steps: Sequence[StepTimes]) -> StepModel:
+    """Return the step of a network as the sum of its timed blocks, at their batches and in their precision."""
+
+    def compute(samples: float, precision: str) -> ComputeTime:
+        found = compute_at(steps, network.name, samples, precision)
+        if found.reason:
+            return _no_time(found.reason)
+        forward_s = FORWARD_RATIO * found.gradients_s
+        return ComputeTime(forward_s, found.gradients_s - forward_s, found.update_s)
+
+    return StepModel(compute, count_parameters(network), BLOCKS)
 
 
 def setting_of(row: Row) -> Setting:

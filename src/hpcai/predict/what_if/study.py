@@ -13,6 +13,7 @@ from hpcai.metrics.quietness import quiet_of_scale
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.kernels.step_accuracy import GOAL_RATIO, NO_OVERHEAD, STEP_COLUMNS
 from hpcai.predict.kernels.step_estimate import estimate_step
+from hpcai.predict.steps.report import StepTimes
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.training.roofline_cost import CostModel
 from hpcai.predict.what_if.accuracy import PREDICTION_ACCURACY_COLUMNS, compare_points
@@ -111,7 +112,9 @@ class StudyModels:
     epoch_curves
         By benchmark, from `fit_published_epochs`; used if the global batch changes.
     overlap
-        Whether the gradient exchange overlaps with computing; a single group of gradients never does.
+        Whether gradients are exchanged while others are computed; of a single group of gradients none is.
+    steps
+        Steps whose blocks were timed on the machine.
     """
 
     layers: Mapping[str, LayerList]
@@ -119,6 +122,7 @@ class StudyModels:
     regressors: Mapping[str, KernelRegressor] = field(default_factory=dict)
     epoch_curves: Mapping[str, PublishedEpochs] = field(default_factory=dict)
     overlap: bool = False
+    steps: Sequence[StepTimes] = ()
 
 
 def predict_study(tables: StudyTables, models: StudyModels, asked: Prediction) -> dict[str, pd.DataFrame]:
@@ -145,9 +149,14 @@ def predict_study(tables: StudyTables, models: StudyModels, asked: Prediction) -
     Benchmarks without a list of layers, and scales without a step time, have no rows.
     """
     study = MeasuredStudy.of(
-        tables, models.layers, models.machine, overlap=models.overlap, regressors=models.regressors
+        tables,
+        models.layers,
+        models.machine,
+        overlap=models.overlap,
+        regressors=models.regressors,
+        steps=models.steps,
     )
-    accuracy, errors = compare_points(study)
+    accuracy, errors = compare_points(study, asked.cost_model)
     answers = answer_questions(study, asked, errors, models.epoch_curves)
     return {
         "predictions": _frame(answers, PREDICTION_COLUMNS),

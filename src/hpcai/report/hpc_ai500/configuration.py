@@ -108,7 +108,7 @@ def _topology(evidence: Evidence) -> Item:
     action = (
         f"choose it by {', '.join(TOPOLOGY_VARIABLES[:2])} or the MPI library's own setting, which the record keeps"
     )
-    return missing(EXCHANGE, name, "MPI or NCCL chose it by itself, and no record tells", action)
+    return missing(EXCHANGE, name, "MPI or NCCL chose it, and no record has the choice", action)
 
 
 def _chosen_topology(record: RunRecord) -> Iterator[str]:

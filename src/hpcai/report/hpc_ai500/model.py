@@ -31,7 +31,7 @@ class Item(Settings):
         default="",
         description="measured in runs, declared by the machine file or the settings, collected by the program.",
     )
-    source: str = Field(default="", description="File that the value stands in, relative to the document's folder.")
+    source: str = Field(default="", description="File that contains the value, relative to the document's folder.")
     note: str = Field(default="", description="Why it is missing or does not apply; a remark on a value.")
     action: str = Field(default="", description="What to do about it.")
 

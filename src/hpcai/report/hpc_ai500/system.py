@@ -106,7 +106,7 @@ def _placement(evidence: Evidence) -> str:
     cores = sorted({len(place.cores) for place in places})
     threads = sorted({place.threads for place in places})
     if not places:
-        return "no rank told where it ran"
+        return "no rank reported where it ran"
     return f"observed: {_either(cores)} core(s) and {_either(threads)} thread(s) a rank"
 
 

@@ -10,7 +10,7 @@ from hpcai.core.messages import Message
 
 ONLY_FOR = Message("image_classification.only_for", "{key}: only for the optimizer {optimizer}, found {found!r}")
 CONSTANTS = {"betas": "lamb", "trust_coefficient": "lars"}
-"""Keys that one optimizer alone looks at."""
+"""Keys that only one optimizer uses."""
 
 
 class ImageClassificationData(DataSettings):

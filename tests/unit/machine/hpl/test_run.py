@@ -194,3 +194,40 @@ def test_blas_is_what_the_linker_finds(tmp_path: Path) -> None:
 def test_without_hpcc_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_blas().reason == NO_HPCC(package="Debian package hpcc")
+
+
+def site(folder: Path, text: str) -> list[str]:
+    """Return the command of a stand-in for a site's HPL, which is its own launcher."""
+    program = write_launcher(folder, text).rename(folder / "xhpl")
+    return [str(program), "-np", "{processes}"]
+
+
+@pytest.mark.parametrize("redirect", [" > HPL.out", ""], ids=["file", "printed"])
+def test_a_sites_own_hpl_is_run_and_read(tmp_path: Path, redirect: str) -> None:
+    part = HPL_PART.format(**GOOD).partition("HPL_time")[0]
+    command = site(
+        tmp_path, f"[ \"$2\" = 1 ] || exit 4\ngrep -q 2000 HPL.dat || exit 5\ncat{redirect} <<'END'\n{part}END"
+    )
+    asked = {"order": 2000, "block": 64}
+    report = HplReport.model_validate_json(hpl_run.run_hpl([asked], tmp_path / "raw", attempts=1, command=command))
+    (run,) = report.runs
+    assert (run.verdict, run.measured_time_s) == ("passed", 1.34)
+    assert run.command == "xhpl -np 1"
+    assert (tmp_path / "raw" / run.raw).read_text() == part
+    # Nobody saw its ranks: it is no run to validate a model with, but its rate is HPL's.
+    assert not run.accepted
+
+
+def test_a_sites_hpl_that_is_not_there_or_fails_has_a_reason(tmp_path: Path) -> None:
+    asked = [{"order": 2000, "block": 64}]
+    report = HplReport.model_validate_json(hpl_run.run_hpl(asked, tmp_path / "raw", command=["/nowhere/xhpl"]))
+    assert report.reason == hpl_run.NO_COMMAND(word="/nowhere/xhpl")
+    command = site(tmp_path, "echo out of memory; exit 3")
+    report = HplReport.model_validate_json(hpl_run.run_hpl(asked, tmp_path / "raw", attempts=1, command=command))
+    assert "ended with 3: out of memory" in report.runs[0].reason
+
+
+def test_the_input_of_hpl_itself_writes_into_a_file() -> None:
+    lines = write_input(TEST).splitlines()
+    assert lines[2].split()[0] == "HPL.out"
+    assert lines[3] == "8"  # anything but 6 and 7 (HPL_pdinfo.c)

@@ -312,3 +312,35 @@ def test_expected_traffic_of_the_nvprof_samples():
     assert stencil.dram_bytes == 5806887744
     transpose = memory_traffic(read_nvprof_counters(sample("nvprof/metrics_transpose_v100s_noprologue.csv")).table)
     assert (transpose.dram_read_bytes, transpose.dram_write_bytes) == (13791449 * 32, 13716911 * 32)
+
+
+def test_how_well_kernels_use_the_device_as_nvprof_says():
+    """A real file of all metrics: occupancy 0.994198, loads 0 %, stores 78.154206 %, DRAM "Low (3)"."""
+    kernels = counters_per_kernel(read_nvprof_counters(sample("nvprof/metrics_all_j3d27pt_k20c.csv")).table)
+    row = kernels.iloc[0]
+    assert row["instructions_per_cycle"] == pytest.approx(2.489326)
+    assert row["occupancy_ratio"] == pytest.approx(0.994198)
+    assert (row["load_efficiency_ratio"], row["dram_utilisation"]) == (0.0, 3.0)
+    assert row["store_efficiency_ratio"] == pytest.approx(0.78154206)
+
+
+def test_nsight_compute_says_the_same_under_other_names():
+    stem = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.pct"
+
+    def counted(number, time_s, occupancy, dram):
+        return launch(
+            number,
+            **{
+                "gpu__time_duration.sum": (time_s, "s"),
+                "sm__warps_active.avg.pct_of_peak_sustained_active": (occupancy, "ratio"),
+                "dram__throughput.avg.pct_of_peak_sustained_elapsed": (dram, "ratio"),
+                stem.format("ld"): (0.5, "ratio"),
+            },
+        )
+
+    row = counters_per_kernel(table(counted(0, 1.0, 0.2, 0.1), counted(1, 3.0, 0.6, 0.5))).iloc[0]
+    assert row["occupancy_ratio"] == pytest.approx(0.5)  # weighted by time
+    assert row["dram_utilisation"] == pytest.approx(10 * 0.4)
+    assert row["load_efficiency_ratio"] == pytest.approx(0.5)
+    assert math.isnan(row["store_efficiency_ratio"])
+    assert math.isnan(row["instructions_per_cycle"])

@@ -252,3 +252,20 @@ def test_the_published_categories_of_a_recurrent_network_hold():
     table = kernel_breakdown(read_nsys_kernels(sample("nsys/gru_cuda_gpu_kern_sum.csv")).table).set_index("category")
     totals = {"recurrent": 8914323, "GEMM": 2144477, "data arrangement": 113408, "element-wise": 39104}
     assert table["total_s"].to_dict() == pytest.approx({name: total * 1e-9 for name, total in totals.items()})
+
+
+def test_ratios_of_a_category_are_weighted_by_the_time_of_its_counted_kernels():
+    times = {"a_sgemm": 3.0, "b_sgemm": 1.0, "c_sgemm": 6.0}
+    kernels = pd.DataFrame([{"name": name, "calls": 1, "total_s": total_s} for name, total_s in times.items()])
+    rows = [
+        {"name": name, "device": "0", "launches": 1, "metric": metric, "unit": unit, "mean": value, "total": value}
+        for name, metric, unit, value in (
+            ("a_sgemm", "achieved_occupancy", "ratio", 0.8),
+            ("b_sgemm", "achieved_occupancy", "ratio", 0.4),
+            ("a_sgemm", "dram_utilization", "level", 6.0),
+        )
+    ]
+    row = kernel_breakdown(kernels, pd.DataFrame(rows).assign(minimum=0.0, maximum=1.0)).iloc[0]
+    assert row["occupancy_ratio"] == pytest.approx((0.8 * 3 + 0.4) / 4)
+    assert row["dram_utilisation"] == 6.0
+    assert math.isnan(row["load_efficiency_ratio"])

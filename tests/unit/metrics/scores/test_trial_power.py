@@ -39,6 +39,10 @@ def meters(**watts: float) -> pd.DataFrame:
         ({"nvml": 700.0}, 4, 1, 700.0),
         ({"nvml": 700.0, "slurm": 900.0}, 4, 1, 900.0),
         ({"rapl": 90.0, "slurm": 900.0}, 0, 8, 900.0),
+        ({"ipmi": 400.0}, 4, 1, 400.0),
+        ({"rapl": 90.0, "ipmi": 400.0}, 0, 1, 90.0),
+        ({"rapl": 90.0, "ipmi": 400.0}, 4, 1, 400.0),
+        ({"ipmi": 400.0, "slurm": 900.0}, 0, 1, 900.0),
     ],
 )
 def test_meters(found: dict[str, float], accelerators: int, nodes: int, expected_w: float) -> None:
@@ -54,6 +58,7 @@ def test_meters(found: dict[str, float], accelerators: int, nodes: int, expected
         ({"nvml": 90.0, "rapl": 90.0}, 4, 2, "nvml sampled one of 2 nodes"),
         ({"rapl": 90.0}, 4, 1, "rapl does not cover the accelerators"),
         ({"rapl": math.nan}, 0, 1, ""),
+        ({"ipmi": 400.0}, 0, 2, ""),
     ],
 )
 def test_a_meter_that_misses_a_part_is_not_used(

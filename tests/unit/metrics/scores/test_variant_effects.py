@@ -1,5 +1,6 @@
 """Effects of variants: the reference is the plainest, effects are recovered, joint changes and chance are marked."""
 
+import itertools
 import math
 from typing import Any
 
@@ -77,9 +78,10 @@ def test_effect_is_the_ratio_of_the_means() -> None:
     assert rate["source"] == "results/runs/b/bf16/n1x1"
 
 
-@settings(deadline=None)
-@given(st.permutations(["a", "b", "c"]), st.floats(0.1, 10))
-def test_names_and_order_do_not_choose_the_reference(names: list[str], factor: float) -> None:
+@pytest.mark.parametrize("names", list(itertools.permutations("abc")), ids="".join)
+@settings(max_examples=3)
+@given(factor=st.floats(0.1, 10))
+def test_names_and_order_do_not_choose_the_reference(names: tuple[str, ...], factor: float) -> None:
     parts = [
         make_runs(names[0], [100 * factor, 102 * factor], precision="bf16", compression="fp16"),
         make_runs(names[1], [80 * factor, 81 * factor]),

@@ -10,7 +10,7 @@ from unit.mlperf_hpc.analysis.published import ARCHIVE, read_published
 
 from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.analysis.accelerators import find_accelerator, read_accelerators
-from hpcai.mlperf_hpc.analysis.backtest import backtest, summarise_backtest
+from hpcai.mlperf_hpc.analysis.backtest import backtest, forecast_table, summarise_backtest
 from hpcai.mlperf_hpc.analysis.curve_model import interval_of
 from hpcai.mlperf_hpc.analysis.forecast import (
     PUBLISHED,
@@ -136,6 +136,17 @@ def test_backtest_says_what_is_missed() -> None:
     missed = summarise_backtest(backtest(*frames_of(slow), ["v3.0"])[0])
     assert (missed["inside"], missed["coverage_met"], missed["factor_met"]) == (0, False, False)
     assert missed["median_error_factor"] > 15
+
+
+def test_the_table_of_forecasts_has_every_round_but_the_first() -> None:
+    results, systems = frames_of(all_rounds(("v0.7", "v1.0")))
+    own = results.assign(origin="own study")
+    table = forecast_table(pd.concat([results, own], ignore_index=True), systems)
+    cases, _ = backtest(results, systems, ["v1.0"])
+    assert set(table["round"]) == {"v1.0"}
+    assert table["run_predicted_s"].tolist() == cases["run_predicted_s"].tolist()
+    assert table["run_error_ratio"].tolist() == cases["error_ratio"].tolist()
+    assert forecast_table(*frames_of(all_rounds(("v3.0",)))).empty
 
 
 def test_a_benchmark_of_the_round_alone_is_refused_with_its_reason() -> None:

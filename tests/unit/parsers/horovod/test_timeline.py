@@ -262,8 +262,7 @@ def damaged(data):
     yield data.replace(b"GLOO_ALLREDUCE", b"GLOP_ALLREDUCE").replace(b"[2, 4]", b"[2, 5]", 3)
 
 
-@pytest.mark.parametrize("block_bytes", [701, 4096])
-@pytest.mark.parametrize("start_us", [EPOCH_US, None])
+@pytest.mark.parametrize(("block_bytes", "start_us"), [(701, EPOCH_US), (4096, None)])
 def test_other_processes_read_the_same_whatever_the_damage(tmp_path, monkeypatch, block_bytes, start_us):
     monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
     monkeypatch.setattr("hpcai.parsers.horovod.stream.BATCH_EVENTS", 50)

@@ -6,16 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hpcai.predict.steps import regression
+from hpcai.predict.steps.gaussian import _loss, fit_process
 from hpcai.predict.steps.regression import (
+    FOLDS,
     KINDS,
     LEAST_BLOCKS,
+    OF_NETWORKS,
+    OF_RANDOM_SIZES,
+    SIZES,
     TOO_FEW,
     describe_blocks,
     find_rates,
     judge_blocks,
     summarise_kinds,
-    train_averaged,
+    train_by_kind,
 )
 
 FLOP_PER_S, BYTES_PER_S = 1e10, 1e9
@@ -27,7 +31,8 @@ def make_blocks(network: str, count: int, factor: float = 1.0, kind: str = "dens
     return pd.DataFrame(
         {
             "network": network, "batch": 8, "block": "b", "kind": kind, "block_count": 2, "operation_count": 5,
-            "work_flop": work, "moved_bytes": moved, "share_ratio": 0.1, "reason": "", "method": "measured",
+            "work_flop": work, "moved_bytes": moved, "passed_bytes": 3 * moved, "product_count": 3, "product_rows": 8,
+            "product_columns": 9, "product_depth": 7, "sets": 4, "share_ratio": 0.1, "reason": "", "method": "measured",
             "cpu_time_s": factor * (work / FLOP_PER_S + moved / BYTES_PER_S), "source": "",
         }
     )  # fmt: skip
@@ -48,9 +53,11 @@ class Spy:
         return lambda asked: np.full(len(asked), targets.mean())
 
 
-def judge(*blocks: pd.DataFrame, train=None):
+def judge(*blocks: pd.DataFrame, train=None, samples=None):
     times = pd.concat(blocks, ignore_index=True)
-    return judge_blocks({"block_steps": make_steps(*times["network"].unique()), "block_times": times}, 1, train)
+    drawn = pd.DataFrame(columns=[*times.columns, "relative_error_ratio"]) if samples is None else samples
+    steps = make_steps(*times["network"].unique())
+    return judge_blocks({"block_steps": steps, "block_times": times, "block_samples": drawn}, 1, train)
 
 
 def test_a_network_is_estimated_without_its_own_blocks():
@@ -81,33 +88,72 @@ def test_a_step_needs_an_estimate_of_each_block():
     assert math.isnan(steps.loc["b", "left_out_s"])
 
 
+def test_an_estimated_update_stands_for_the_measured_one():
+    blocks = pd.concat([make_blocks("a", 40), make_blocks("a", 1, kind="update"), make_blocks("b", 41)])
+    found = judge(blocks, train=Spy())
+    own = found["block_times"][found["block_times"]["network"] == "a"]
+    steps = found["block_steps"].set_index("network")
+    assert steps.loc["a", "left_out_s"] == pytest.approx(2 * own["estimated_s"].sum())
+
+
+def test_networks_are_estimated_from_random_blocks_and_these_from_their_own_other_parts():
+    spy = Spy()
+    found = judge(make_blocks("a", 10), make_blocks("b", 20), train=spy, samples=make_blocks("", 50))
+    assert spy.seen == [70, 60, *[50 - 50 // FOLDS] * FOLDS]
+    assert found["block_samples"]["relative_error_ratio"].notna().all()
+    assert set(found["block_kinds"]["left_out"]) == {OF_NETWORKS, OF_RANDOM_SIZES}
+
+
 def test_errors_are_judged_by_kind_at_the_median_and_at_nine_tenths():
     blocks = pd.DataFrame(
         {"kind": ["dense"] * 10, "cpu_time_s": 1.0, "estimated_s": [1.05] * 8 + [1.15, 1.6],
          "relative_error_ratio": [0.05] * 8 + [0.15, 0.6]}
     )  # fmt: skip
-    (good,) = summarise_kinds(blocks).to_dict("records")
+    (good,) = summarise_kinds({OF_NETWORKS: blocks}).to_dict("records")
     assert (good["n"], good["median_ape_ratio"], good["within_goal"]) == (10, pytest.approx(0.05), True)
     assert good["p90_ape_ratio"] == pytest.approx(0.195)
-    (bad,) = summarise_kinds(blocks.assign(relative_error_ratio=[0.05] * 8 + [0.25, 0.6])).to_dict("records")
+    worse = blocks.assign(relative_error_ratio=[0.05] * 8 + [0.25, 0.6])
+    (bad,) = summarise_kinds({OF_NETWORKS: worse}).to_dict("records")
     assert bad["within_goal"] is False
 
 
 def test_without_blocks_the_tables_are_empty():
-    empty = {"block_steps": pd.DataFrame(), "block_times": pd.DataFrame(columns=["kind", "relative_error_ratio"])}
-    assert [len(one) for one in judge_blocks(empty, 1).values()] == [0, 0, 0]
+    blocks = pd.DataFrame(columns=["kind", "relative_error_ratio"])
+    empty = {"block_steps": pd.DataFrame(), "block_times": blocks, "block_samples": blocks}
+    assert [len(one) for one in judge_blocks(empty, 1).values()] == [0, 0, 0, 0]
 
 
 def test_rates_are_the_largest_and_every_kind_has_its_input():
     blocks = make_blocks("a", 5)
     assert find_rates(blocks).flop_per_s <= FLOP_PER_S
-    assert describe_blocks(blocks).shape == (5, 3 + len(KINDS))
+    assert describe_blocks(blocks).shape == (5, len(SIZES) + len(KINDS))
 
 
-@pytest.mark.slow
-def test_the_averaged_networks_learn_a_factor_that_depends_on_the_kind(monkeypatch):
-    monkeypatch.setattr(regression, "RESTARTS", 2)
-    blocks = pd.concat([make_blocks("a", 60), make_blocks("b", 60, kind="depthwise")], ignore_index=True)
+def test_each_kind_has_a_factor_of_its_own():
+    blocks = pd.concat([make_blocks("a", 30), make_blocks("b", 30, kind="depthwise")], ignore_index=True)
     targets = np.where(blocks["kind"] == "dense", 0.0, 2.0)
-    estimated = train_averaged(describe_blocks(blocks), targets, 1)(describe_blocks(blocks))
-    assert np.abs(estimated - targets).mean() < 0.3
+    inputs = describe_blocks(blocks)
+    asked = describe_blocks(make_blocks("c", 7, kind="depthwise"))
+    np.testing.assert_allclose(train_by_kind(inputs, targets, 1)(asked), 2.0, atol=0.05)
+
+
+def test_a_process_learns_a_smooth_function_and_ignores_what_never_differs():
+    random = np.random.default_rng(1)
+    inputs = np.column_stack([random.uniform(0, 3, (80, 2)), np.full(80, 7.0)])
+    truth = np.sin(2 * inputs[:, 0]) + 0.5 * inputs[:, 1]
+    estimate = fit_process(inputs[:60], truth[:60] + random.normal(0, 0.02, 60), 1)
+    assert np.abs(estimate(inputs[60:]) - truth[60:]).mean() < 0.05
+    assert estimate(np.array([[1.0, 1.0, 9.0]])) == pytest.approx(np.sin(2) + 0.5, abs=0.1)
+
+
+def test_the_gradient_of_the_likelihood_is_right():
+    random = np.random.default_rng(2)
+    inputs, values = random.normal(size=(12, 2)), random.normal(size=12)
+    parameters = np.array([0.3, -0.2, 0.1, -0.5, -1.0])
+    _, gradient = _loss(parameters, inputs, values)
+    steps = 1e-6 * np.eye(5)
+    expected = [
+        (_loss(parameters + step, inputs, values)[0] - _loss(parameters - step, inputs, values)[0]) / 2e-6
+        for step in steps
+    ]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4)

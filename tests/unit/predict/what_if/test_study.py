@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from unit.predict.kernels.made_regressors import make_constant_regressor
+from unit.predict.steps.made_blocks import make_block, make_step
 from unit.predict.what_if import studies
 
 from hpcai.config.prediction import Prediction
@@ -19,7 +20,7 @@ from hpcai.predict.what_if.accuracy import COMPRESSION, KINDS, MORE, PRECISION
 from hpcai.predict.what_if.answers import NO_LINK_COMPARED
 from hpcai.predict.what_if.hardware import ASSUMED_LINKS, NO_ALLREDUCE, NO_ROOFS, rank_rates
 from hpcai.predict.what_if.intervals import FEWEST_ERRORS, TOO_FEW_ERRORS
-from hpcai.predict.what_if.step_model import NO_MODEL, SLOW_EXCHANGE, UNEVEN_BATCH
+from hpcai.predict.what_if.step_model import BLOCKS, NO_MODEL, SLOW_EXCHANGE, UNEVEN_BATCH
 from hpcai.predict.what_if.study import ONE_PRECISION
 
 CLOSE = 2e-3
@@ -380,3 +381,40 @@ def test_a_refused_ceiling_is_no_roof() -> None:
     high = ceilings[ceilings["precision"] == "fp32"].assign(value=9 * studies.PEAK, status="refused")
     rates = rank_rates(pd.concat([ceilings, high]), 1, "fp32", studies.LAYERS)
     assert rates.peak_flop_per_s == studies.PEAK
+
+
+def timed_blocks(*batches: int, slower: float = 1.0) -> tuple[Any, ...]:
+    """Blocks of which a step takes as long as the study's, or so many times as long."""
+    return tuple(
+        make_step(make_block(count=1, cpu_time_s=slower * studies.compute_s(batch)), network="small", batch=batch,
+                  update_s=1e-9)
+        for batch in batches
+    )  # fmt: skip
+
+
+def predict_with_blocks(steps: Any, **asked: Any) -> dict[str, pd.DataFrame]:
+    models = StudyModels({"small": studies.LAYERS}, studies.machine(), steps=steps)
+    return predict_study(studies.tables(*studies.exact(1, 2)), models, Prediction.model_validate(asked))
+
+
+def test_timed_blocks_predict_where_they_were_timed_at_both_batches() -> None:
+    found = predict_with_blocks(timed_blocks(4, 8, 16), ranks=[4])
+    row = only(found["predictions"], question="scale")
+    assert row["cost_model"] == BLOCKS
+    assert row["step_s"] == pytest.approx(studies.compute_s(4) + studies.exchange_s(4), rel=CLOSE)
+    assert row["calibration_ratio"] == pytest.approx(1, rel=CLOSE)
+    assert "results/predict/" in row["source"]
+    assert "step_blocks.json" in row["source"]
+    used = found["prediction_accuracy"]
+    assert set(used[used["used_for_interval"]]["cost_model"]) == {BLOCKS}
+
+
+@pytest.mark.parametrize(("steps", "asked"), [((8, 16), "blocks"), ((4, 8, 16), "roofline"), ((), "blocks")])
+def test_elsewhere_or_on_request_the_roofline_predicts(steps: Any, asked: str) -> None:
+    found = predict_with_blocks(timed_blocks(*steps), ranks=[4], cost_model=asked)
+    assert only(found["predictions"], question="scale")["cost_model"] == "roofline full"
+
+
+def test_blocks_that_are_far_off_the_measured_step_predict_nothing() -> None:
+    found = predict_with_blocks(timed_blocks(4, 8, 16, slower=3.0), ranks=[4])
+    assert only(found["predictions"], question="scale")["cost_model"] == "roofline full"

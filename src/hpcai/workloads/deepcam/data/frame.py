@@ -18,7 +18,7 @@ from hpcai.data.hdf5 import stored_dataset
 from hpcai.workloads.deepcam.settings import CLASSES
 
 NO_HDF5 = Message(
-    "frame.no_hdf5", "found {found_bytes} bytes that are no whole HDF5 file ({reason}), expected one; {remedy}"
+    "frame.no_hdf5", "found {found_bytes} bytes that are not a complete HDF5 file ({reason}), expected one; {remedy}"
 )
 NO_DATASET = Message(
     "frame.no_dataset", "found no dataset {missing}, expected {expected} of the official layout; {remedy}"

@@ -18,7 +18,7 @@ from hpcai.core.messages import Message, at
 from hpcai.data.hdf5 import stored_dataset
 
 NO_DATASETS = Message("container.no_datasets", "found {found}, expected the datasets /images and /boxes; {remedy}")
-NOT_FINITE = Message("container.not_finite", "found {values} values that are not finite, expected none; {remedy}")
+NOT_FINITE = Message("container.not_finite", "found {values} non-finite values, expected none; {remedy}")
 NO_HDF5 = Message(
     "container.no_hdf5",
     "found {found_bytes} bytes that HDF5 cannot read ({reason}), expected a whole HDF5 file: a flipped bit, or "

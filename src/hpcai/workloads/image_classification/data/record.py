@@ -172,7 +172,7 @@ def _check_jpeg(jpeg: bytes, height: int, width: int) -> None:
             size, mode = image.size, image.mode
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DatasetError(
-            f"{place}: found {len(jpeg)} bytes that are no JPEG image (they begin with {jpeg[:4].hex()}), "
+            f"{place}: found {len(jpeg)} bytes that are not a JPEG image (they begin with {jpeg[:4].hex()}), "
             "expected one; convert the images again"
         ) from error
     if mode not in {"RGB", "L"}:

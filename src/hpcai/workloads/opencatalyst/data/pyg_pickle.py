@@ -67,7 +67,7 @@ def read_data(payload: bytes) -> dict[str, object]:
     if "_store" in vars(found):
         attributes = getattr(vars(found)["_store"], "_mapping", None)
     if not isinstance(attributes, dict):
-        raise _problem("found a Data object with a strange storage", "the one of PyTorch Geometric 2")
+        raise _problem("found a Data object with an unknown storage", "the one of PyTorch Geometric 2")
     return {str(name): value for name, value in attributes.items() if value is not None}
 
 
@@ -141,7 +141,7 @@ class _ScalarType(metaclass=_Sealed):
 def _scalar(kind: _ScalarType, data: bytes) -> object:
     """Return a NumPy scalar as a Python number."""
     if not isinstance(kind, _ScalarType) or kind.dtype is None:
-        raise _problem("found a NumPy scalar that is no number", "numbers of 4 or 8 bytes")
+        raise _problem("found a NumPy scalar that is not a number", "numbers of 4 or 8 bytes")
     return np.frombuffer(data, kind.dtype, count=1)[0].item()
 
 
@@ -177,7 +177,7 @@ def _rebuild_data(cls: object, base: object, state: object) -> object:
             return _Data()
         if cls is _Store:
             return _Store()
-    raise _problem("found a pickle that builds something foreign", "a Data object")
+    raise _problem("found a pickle that builds a foreign object", "a Data object")
 
 
 class _Unpickler(pickle.Unpickler):
@@ -210,7 +210,7 @@ class _StorageUnpickler(_Unpickler):
             case ("storage", _StorageType(dtype), str(key), str(), int(count), None):
                 self.found = (dtype, key, count)
                 return
-        raise _problem("found a storage that is a view of another, or is none", "a storage with numbers of its own")
+        raise _problem("found a storage that is a view, or not a storage", "a storage with its own numbers")
 
 
 def _storage(data: object) -> Array:

@@ -67,7 +67,7 @@ def test_statistics_that_cannot_be_true_are_named(tmp_path: Path, changes: dict,
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     file = write_statistics(tmp_path / "stats.h5")
     file.write_bytes(file.read_bytes()[:900])
-    with pytest.raises(DatasetError, match="no whole HDF5 file"):
+    with pytest.raises(DatasetError, match="not a complete HDF5 file"):
         read_statistics(file)
 
 

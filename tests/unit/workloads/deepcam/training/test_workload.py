@@ -39,9 +39,10 @@ def test_missing_statistics_are_named(statistics: dict) -> None:
 
 @pytest.mark.parametrize(
     ("optimizer", "rate", "precision"),
-    [("LAMB", 0.05, "fp32"), ("AdamW", 0.01, "fp32"), ("Adam", 0.01, "fp32"), ("LAMB", 0.05, "bf16")],
+    [("AdamW", 0.01, "fp32"), ("Adam", 0.01, "fp32"), ("LAMB", 0.05, "bf16")],
 )
 def test_a_few_steps_lower_the_loss(optimizer: str, rate: float, precision: str, single_rank: None) -> None:
+    """LAMB in single precision: end_to_end/test_five.py."""
     recipe = {"optimizer": optimizer, "learning_rate": rate}
     workload = make_workload(recipe=recipe, point={"precision": precision})
     engine = Engine(workload, SEEDS)

@@ -117,7 +117,7 @@ REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n"
     [
         (opcodes(REBUILD + b"}X\x04\x00\x00\x00callK\x01s\x86b"), "damaged pickle"),  # set an attribute of a stand-in
         (opcodes(DATA + b"(N}X\x01\x00\x00\x00aK\x01stb"), "damaged pickle"),
-        (opcodes(b"ccopyreg\n_reconstructor\n(cbuiltins\nobject\ncbuiltins\nobject\nNtR"), "builds something foreign"),
+        (opcodes(b"ccopyreg\n_reconstructor\n(cbuiltins\nobject\ncbuiltins\nobject\nNtR"), "builds a foreign object"),
         (opcodes(b"cnumpy\ndtype\nX\x01\x00\x00\x00O\x85R"), "a torch_geometric.data.Data object"),
         (opcodes(b"K\x05"), "found a pickled int"),
         (opcodes(REBUILD + b"(NK\x00)))tR"), "tensor without storage"),

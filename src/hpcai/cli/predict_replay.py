@@ -1,0 +1,194 @@
+"""The command ``hpcai predict replay``: profiled steps rebuilt from their timelines, and asked what if."""
+
+import json
+import math
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+import typer
+
+from hpcai.cli.options import Command, argument, choice, count, flag, option, takes
+from hpcai.config.study import WARM_STEPS
+from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, at
+from hpcai.core.table_files import read_parquet
+from hpcai.core.text_table import say_table
+from hpcai.metrics.profiles.link import TRANSFER
+from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, StepParts, replay_step, split_steps, typical_step
+from hpcai.profiles.profile import Profile
+from hpcai.profiles.timeline import traffic_of
+
+app = typer.Typer()
+GOAL_RATIO = 0.05
+EXAMPLE = """\b
+examples:
+  hpcai predict replay results                                           # all timelines, and the usual questions
+  hpcai predict replay results --benchmark cosmoflow_tiny --cycle-ms 10 --slow-rank 1.5"""
+NO_TIMELINES = Message(
+    "predict_replay.no_timelines",
+    "no measured timeline{of} in profiles/timeline, expected at least one: profile a scale of two ranks or more",
+)
+BAD_RATIO = Message("predict_replay.bad_ratio", "{option}: found {found:g}, expected a number above 0")
+SUMMARY = Message(
+    "predict_replay.summary",
+    "rebuilt steps of {steps} timelines: median error {median:.1%}, largest {worst:.1%} (goal {goal:.0%})",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What `hpcai predict replay` is asked."""
+
+    results: Annotated[Path, argument("RESULTS", "results folder of a study")]
+    benchmark: Annotated[str | None, option("NAME", "one alone")] = None
+    bandwidth: Annotated[float | None, option("RATIO", "of the link, over the profiled one")] = None
+    no_negotiation: Annotated[bool, flag("--no-negotiation", "ranks do not agree before they send")] = False
+    fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
+    cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
+    slow_rank: Annotated[float | None, option("RATIO", "computing of one rank over the profiled one")] = None
+    output: Annotated[Literal["table", "json"], choice("format")] = "table"
+
+
+@app.command(cls=Command, short_help="Profiled steps rebuilt from their timelines, and what if.", epilog=EXAMPLE)
+@takes(Question)
+def replay(question: Question) -> None:
+    """Rebuild the typical step of each profiled run as a graph, and ask what it would take under other conditions.
+
+    Beside it stand the median step of the profiled run, and of the timed runs, which the graph does not know.
+    """
+    changes = _changes(question)
+    found = [_rebuild(question.results, profile, changes) for profile in _profiles(question)]
+    if question.output == "json":
+        print(json.dumps({"replays": found}, indent=2, allow_nan=False))
+        return
+    heads = ["benchmark", "scale", "rebuilt ms", "profiled ms", "error", "timed ms"]
+    cells = [
+        [
+            str(row["benchmark"]), f"{row['variant']} {row['scale']}",
+            *(_ms(row[name]) for name in ("rebuilt_s", "profiled_s")), f"{row['relative_error_ratio']:+.1%}",
+            _ms(row["timed_s"]),
+        ]
+        for row in found
+    ]  # fmt: skip
+    print(say_table(heads, cells, kinds="kknnnn"))
+    asked = [
+        [
+            str(row["benchmark"]),
+            f"{row['variant']} {row['scale']}",
+            name,
+            _ms(time_s),
+            f"{time_s / row['rebuilt_s']:.2f}",
+        ]
+        for row in found
+        for name, time_s in row["what_if_s"].items()
+    ]
+    print(say_table(["benchmark", "scale", "what if", "step ms", "of the rebuilt"], asked, kinds="kkwnn"))
+    errors = [abs(row["relative_error_ratio"]) for row in found]
+    print(SUMMARY(steps=len(found), median=statistics.median(errors), worst=max(errors), goal=GOAL_RATIO))
+
+
+def judge_replays(results: Path) -> list[float]:
+    """Return the absolute relative error of each rebuilt step of a results folder.
+
+    Raises
+    ------
+    ConfigError
+        If it has no timeline.
+    """
+    question = Question(results=results)
+    return [abs(_rebuild(results, profile, {})["relative_error_ratio"]) for profile in _profiles(question)]
+
+
+def _changes(question: Question) -> dict[str, Change]:
+    """Return what is asked by name; the usual questions without any option.
+
+    Raises
+    ------
+    ConfigError
+        If a number is not above 0.
+    """
+    given = {"bandwidth": question.bandwidth, "cycle_ms": question.cycle_ms, "slow_rank": question.slow_rank}
+    for name, value in given.items():
+        if value is not None and not 0 < value < math.inf:
+            raise ConfigError(BAD_RATIO(option=f"--{name.replace('_', '-')}", found=value))
+    change = Change(
+        bandwidth_ratio=1.0 if question.bandwidth is None else question.bandwidth,
+        negotiated=not question.no_negotiation,
+        fusion_bytes=math.nan if question.fusion is None else float(question.fusion),
+        cycle_s=math.nan if question.cycle_ms is None else question.cycle_ms / 1e3,
+        slow_ratio=1.0 if question.slow_rank is None else question.slow_rank,
+    )
+    asked = question.no_negotiation or any(value is not None for value in (*given.values(), question.fusion))
+    return {"what if": change} if asked else dict(WHAT_IF)
+
+
+def _profiles(question: Question) -> Iterator[Profile]:
+    """Yield the measured timelines.
+
+    Raises
+    ------
+    ConfigError
+        If there is none.
+    """
+    pattern = f"{question.benchmark or '*'}/*/*/*/capture.json"
+    files = sorted((question.results / "profiles/timeline").glob(pattern))
+    profiles = [one for one in map(Profile.at, files) if one.capture.status == "measured"]
+    if not profiles:
+        of = f" of {question.benchmark}" if question.benchmark else ""
+        raise ConfigError(at(str(question.results), NO_TIMELINES(of=of)))
+    yield from profiles
+
+
+def _rebuild(results: Path, profile: Profile, changes: dict[str, Change]) -> dict[str, Any]:
+    traffic = traffic_of(profile, profile.steps())
+    parts = split_steps(traffic.spans, traffic.timeline.cycles, traffic.steps.iloc[WARM_STEPS:])
+    step, latency_s = typical_step(parts), _latency_s(results, profile)
+    rebuilt_s = replay_step(step, AS_PROFILED, latency_s)
+    identity = profile.identity
+    return {
+        **{name: identity[name] for name in ("benchmark", "variant", "scale")},
+        "rebuilt_s": rebuilt_s,
+        "profiled_s": step.step_s,
+        "relative_error_ratio": rebuilt_s / step.step_s - 1,
+        "timed_s": _timed_s(results, profile),
+        "what_if_s": {name: replay_step(step, change, latency_s) for name, change in changes.items()},
+        "parts": _plain(step),
+        "method": "modelled",
+        "source": str(traffic.timeline.spans.source),
+    }
+
+
+def _plain(step: StepParts) -> dict[str, Any]:
+    messages = [{name: getattr(one, name) for name in one.__dataclass_fields__} for one in step.messages]
+    return {"messages": messages, "after_s": step.after_s}
+
+
+def _latency_s(results: Path, profile: Profile) -> float:
+    """Return the median transfer of the smallest measured message of that many ranks [s]; NaN: not measured."""
+    file = results / "tables/links.parquet"
+    if not file.is_file():
+        return math.nan
+    links, point = read_parquet(file), profile.plan.point
+    own = links[(links["what"] == TRANSFER) & (links["ranks"] == point.ranks) & (links["engine"] == point.engine)]
+    return float(own.sort_values("bytes")["time_s"].iloc[0]) if len(own) else math.nan
+
+
+def _timed_s(results: Path, profile: Profile) -> float | None:
+    """Return the median step of the timed runs of the same scale [s]; None: not measured."""
+    file = results / "tables/scales.parquet"
+    if not file.is_file():
+        return None
+    scales = read_parquet(file)
+    same = pd.Series(True, index=scales.index)
+    for name in ("benchmark", "variant", "engine", "scale"):
+        same &= scales[name] == profile.identity[name]
+    found = scales[same]["step_time_median_s"].dropna()
+    return float(found.iloc[0]) if len(found) else None
+
+
+def _ms(time_s: float | None) -> str:
+    return "" if time_s is None else f"{1e3 * time_s:.2f}"

@@ -1,0 +1,234 @@
+"""The command ``hpcai predict scale``: steps of a study's benchmarks at other ranks, batches and messages."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pandas as pd
+import typer
+
+from hpcai.cli.options import Command, argument, choice, count, option, takes
+from hpcai.cli.predict_step import plain_records
+from hpcai.core.errors import ConfigError
+from hpcai.core.files import write_asked
+from hpcai.core.messages import Message, at
+from hpcai.core.text_table import say_table
+from hpcai.predict.scales.held_out import (
+    UNSEEN,
+    Case,
+    hold_out,
+    interval_of,
+    question_of,
+    summarise_cases,
+    tabulate_cases,
+)
+from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
+from hpcai.predict.scales.model import Asked, ScaleStep, cycle_of, predict_scale
+from hpcai.predict.what_if.step_model import Setting
+
+if TYPE_CHECKING:
+    from hpcai.predict.what_if.measured import Point
+
+app = typer.Typer()
+EXAMPLE = """\b
+examples:
+  hpcai predict scale results                                            # errors on all scales, each held out
+  hpcai predict scale results --benchmark cosmoflow_tiny --ranks 2 --batch 32
+  hpcai predict scale results --benchmark cosmoflow_tiny --ranks 2 --groups 4 --output json"""
+NOT_MEASURED = Message(
+    "predict_scale.not_measured", "benchmark {benchmark!r} has no measured scale, expected one of {known}"
+)
+NEEDS_BENCHMARK = Message("predict_scale.needs_benchmark", "{option}: found it without --benchmark, expected both")
+GROUPS_OR_FUSION = Message(
+    "predict_scale.groups_or_fusion",
+    "--groups: found it with --fusion, expected one: both say how many messages travel",
+)
+REFUSED = Message("predict_scale.refused", "{cases} not predicted: {reason}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What `hpcai predict scale` is asked."""
+
+    results: Annotated[Path, argument("RESULTS", "results folder of a study")]
+    benchmark: Annotated[str | None, option("NAME", "one of the study; without it, errors of all scales")] = None
+    ranks: Annotated[int | None, option("N", "ranks; by default as measured", count)] = None
+    batch: Annotated[int | None, option("N", "global batch; by default as measured", count)] = None
+    accumulation: Annotated[int | None, option("N", "micro-batches of a step and rank", count)] = None
+    groups: Annotated[int | None, option("N", "messages of gradients (gradient_groups)", count)] = None
+    fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
+    cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
+    machine: Annotated[str | None, option("NAME", "whose blocks, where several machines have some")] = None
+    output: Annotated[Literal["table", "json"], choice("format")] = "table"
+    figure: Annotated[Path | None, option("FILE", "also draw the held-out scales, as SVG")] = None
+
+
+@app.command(cls=Command, short_help="Time of a step at other ranks, batches and messages.", epilog=EXAMPLE)
+@takes(Question)
+def scale(question: Question) -> None:
+    """Predict a step at another scale: blocks at its batch, contention, the slowest rank, and the exchange.
+
+    Nothing is fitted. Each part was measured apart, and each answer stands beside the errors on held-out scales.
+    """
+    _check(question)
+    measured = read_measured_scales(find_files(question.results, question.machine), question.results / "runs")
+    cases = hold_out(measured)
+    table = tabulate_cases(measured, cases)
+    if question.figure:
+        _draw(table, question.figure)
+    answer = _answer(measured, cases, question) if question.benchmark else None
+    if question.output == "json":
+        found: dict[str, Any] = {"held_out": plain_records(table), "errors": summarise_cases(table)}
+        print(json.dumps({**found, **({"answer": _plain(answer)} if answer else {})}, indent=2, allow_nan=False))
+        return
+    if answer:
+        print(f"{_say_answer(answer)}\n")
+    else:
+        print("\n".join([_say_cases(table), *_say_refused(table), ""]))
+    print("\n".join(summarise_cases(table)))
+
+
+def _check(question: Question) -> None:
+    names = ("ranks", "batch", "accumulation", "groups", "fusion", "cycle_ms")
+    given = next((name for name in names if getattr(question, name) is not None), None)
+    if given and not question.benchmark:
+        raise ConfigError(NEEDS_BENCHMARK(option=f"--{given.replace('_', '-')}"))
+    if question.groups and question.fusion:
+        raise ConfigError(GROUPS_OR_FUSION())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A prediction with its interval, and the same scale measured, if it was."""
+
+    benchmark: str
+    start: str
+    question: str
+    scale: str
+    global_batch_samples: int
+    step: ScaleStep
+    low_s: float
+    high_s: float
+    interval_basis: str
+    measured_s: float
+
+
+def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question) -> Answer:
+    """Return the answer from the measured scale that is nearest to what is asked.
+
+    Raises
+    ------
+    ConfigError
+        If the benchmark has no measured scale, or nothing can be predicted.
+    """
+    own = [point for point in measured.points if point.benchmark == question.benchmark]
+    if not own:
+        known = ", ".join(dict.fromkeys(point.benchmark for point in measured.points))
+        raise ConfigError(at(str(question.results), NOT_MEASURED(benchmark=question.benchmark, known=known)))
+    asked = _asked(own, question)
+    setting = asked.setting
+    others = [point for point in own if point.setting != setting] or own
+    found = [(point, predict_scale(measured, point, asked)) for point in sorted(others, key=_farness(setting))]
+    start, step = next(((point, one) for point, one in found if not one.reason), found[0])
+    if step.reason:
+        raise ConfigError(at(str(question.results), step.reason))
+    kind = question_of(start.setting, setting)
+    interval = interval_of(cases, kind)
+    low_s, high_s = interval.around(step.step_s)
+    measured_s = next((point.step_s for point in own if point.setting == setting), math.nan)
+    return Answer(
+        start.benchmark, f"{start.variant} {start.scale}", kind, setting.scale, setting.global_batch, step, low_s,
+        high_s, interval.basis, measured_s,
+    )  # fmt: skip
+
+
+def _asked(own: Sequence["Point"], question: Question) -> Asked:
+    """Return the first measured scale, in single precision where there is one, with what is asked changed."""
+    base = next((point for point in own if point.setting.precision == "fp32"), own[0])
+    most = max(math.ceil(point.setting.ranks / point.setting.nodes) for point in own)
+    setting = base.setting
+    if question.ranks:
+        setting = replace(setting, ranks=question.ranks, nodes=math.ceil(question.ranks / most))
+    changes = {
+        "global_batch": question.batch,
+        "accumulation": question.accumulation,
+        "gradient_groups": question.groups,
+        "fusion_bytes": None if question.fusion is None else float(question.fusion),
+    }
+    setting = replace(setting, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
+    return Asked(setting, cycle_of(base) if question.cycle_ms is None else question.cycle_ms / 1e3)
+
+
+def _farness(setting: Setting) -> Any:  # noqa: ANN401  a key function
+    """Order measured scales: those of the same batch of a rank first, then by octaves of ranks and of batches."""
+
+    def key(point: "Point") -> tuple[bool, float, float]:
+        one = point.setting
+        batches = abs(math.log2(max(setting.micro_batch, 1e-9) / one.micro_batch))
+        return (
+            one.accumulation != setting.accumulation or batches > 0,
+            abs(math.log2(setting.ranks / one.ranks)),
+            batches,
+        )
+
+    return key
+
+
+def _say_answer(answer: Answer) -> str:
+    step = answer.step
+    bounds = "" if math.isnan(answer.low_s) else f" ({1e3 * answer.low_s:.2f} to {1e3 * answer.high_s:.2f})"
+    compute_s = step.compute_s * step.contention_ratio * step.slowest_ratio
+    rows = [
+        ["step", f"{1e3 * step.step_s:.2f}{bounds}", answer.interval_basis],
+        ["computing, alone", f"{1e3 * step.compute_s:.2f}", step.basis[0]],
+        ["contention, slowest rank", f"{1e3 * (compute_s - step.compute_s):.2f}", "; ".join(step.basis[1:-1])],
+        ["exchange that shows", f"{1e3 * step.exposed_s:.2f}", step.basis[-1] if len(step.basis) > 2 else ""],
+    ]
+    if not math.isnan(answer.measured_s):
+        error = f"the prediction is off by {step.step_s / answer.measured_s - 1:+.1%}"
+        rows.append(["measured", f"{1e3 * answer.measured_s:.2f}", error])
+    title = f"{answer.benchmark} at {answer.scale}, global batch {answer.global_batch_samples}, from {answer.start}"
+    return f"{title}: modelled\n{say_table(['part', 'ms', 'from'], rows, kinds='kkw')}"
+
+
+def _say_cases(table: pd.DataFrame) -> str:
+    cells = [
+        [
+            row["benchmark"], f"{row['variant']} {row['scale']}", row["question"],
+            "" if row["question"] == UNSEEN else row["basis"],
+            _ms(row["predicted_step_s"]), _ms(row["measured_step_s"]), f"{row['relative_error_ratio']:+.1%}",
+            "" if pd.isna(row["within_interval"]) else "yes" if row["within_interval"] else "no",
+        ]
+        for row in table[table["predicted_step_s"].notna()].to_dict("records")
+    ]  # fmt: skip
+    heads = ["benchmark", "scale", "held out", "from", "predicted ms", "measured ms", "error", "inside"]
+    return say_table(heads, cells, kinds="kkkknnnk")
+
+
+def _say_refused(table: pd.DataFrame) -> list[str]:
+    refused = table[table["predicted_step_s"].isna()]
+    return [REFUSED(cases=len(own), reason=reason) for reason, own in refused.groupby("reason", sort=False)]
+
+
+def _ms(time_s: float) -> str:
+    return "" if math.isnan(time_s) else f"{1e3 * time_s:.2f}"
+
+
+def _plain(answer: Answer) -> dict[str, Any]:
+    found = asdict(answer)
+    parts = found.pop("step")
+    return {name: _no_nan(value) for name, value in {**found, **parts, "method": "modelled"}.items()}
+
+
+def _no_nan(value: object) -> object:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _draw(table: pd.DataFrame, file: Path) -> None:
+    from hpcai.plots.predictions.scale_cases import plot_scale_cases
+    from hpcai.plots.theme import to_svg
+
+    write_asked(file, to_svg(plot_scale_cases(table)).decode())

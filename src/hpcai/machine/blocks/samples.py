@@ -1,0 +1,243 @@
+"""Blocks of random sizes, kind by kind: what the regressor of block times learns from."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+
+from hpcai.machine.blocks.process import (
+    Found,
+    Update,
+    block_time,
+    collect_calls,
+    compile_found,
+    compile_update,
+    find_distinct,
+    time_in_turn,
+)
+from hpcai.machine.blocks.trace import Traced, trace_gradients
+from hpcai.predict.steps.report import BlockKind, BlockTime, SampleTimes
+from hpcai.training.batch_norm import BatchNormalization
+from hpcai.training.momentum import MomentumSGD
+
+MOST_FLOP = 5e8
+"""Of the product of a forward pass: some milliseconds on one core."""
+MOST_NUMBERS = 2**21
+"""In one tensor: 8 MiB."""
+TOGETHER = 24
+"""Blocks that are compiled and timed together: all of them would need much memory."""
+ENOUGH_S = 3.0
+"""For the rounds of these."""
+SEED = 2023
+UPDATES: tuple[Callable[[], keras.Optimizer], ...] = (
+    lambda: MomentumSGD(1e-4, momentum=0.9),
+    lambda: keras.optimizers.Adam(1e-4),
+    lambda: keras.optimizers.AdamW(1e-4),
+    lambda: keras.optimizers.Lamb(1e-4),
+)
+Step = Callable[..., tf.Tensor]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """What a block computes: a product, a sum of segments or neither, and what follows it.
+
+    Attributes
+    ----------
+    inputs
+        Shape of each, and the number that whole numbers stay below; 0: normal numbers.
+    steps
+        Layers, or functions; the first one gets all inputs.
+    flop
+        Of the forward pass.
+    trains_input
+        Whether the gradient of the first input is asked for.
+    """
+
+    inputs: Sequence[tuple[Sequence[int], int]]
+    steps: Sequence[Step]
+    flop: float
+    trains_input: bool = True
+
+    def compute(self, *inputs: tf.Tensor) -> tf.Tensor:
+        found = self.steps[0](*inputs)
+        for step in self.steps[1:]:
+            found = step(found, training=True) if isinstance(step, BatchNormalization) else step(found)
+        return found
+
+    def variables(self) -> list[tf.Variable]:
+        own = [step for step in self.steps if isinstance(step, keras.layers.Layer)]
+        return [variable.value for layer in own for variable in layer.trainable_variables]
+
+
+class Draw:
+    """Random sizes that follow from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+
+    def size(self, low: float, high: float) -> int:
+        """Return a whole number, evenly distributed by its logarithm."""
+        return round(float(np.exp(self._random.uniform(math.log(low), math.log(high)))))
+
+    def one_of(self, *choices: int) -> int:
+        """Return one of some numbers."""
+        return int(self._random.choice(choices))
+
+    def values(self, shape: Sequence[int], below: int) -> tf.Tensor:
+        """Return normal numbers, or whole ones below a limit."""
+        drawn = self._random.integers(0, below, shape) if below else self._random.standard_normal(shape)
+        return tf.constant(drawn.astype("int32" if below else "float32"))
+
+
+def _follow(draw: Draw, *, is_image: bool) -> list[Step]:
+    """Return what follows a product: normalisation where it is of images, activation, pooling."""
+    steps: list[Step] = []
+    if is_image and draw.one_of(0, 1):
+        steps.append(BatchNormalization(1, momentum=0.9, epsilon=1e-5))
+    if draw.one_of(0, 1, 1):
+        steps.append(tf.nn.relu)
+    if is_image and not draw.one_of(0, 1, 2, 3):
+        steps.append(lambda images: tf.nn.max_pool2d(images, 2, 2, "VALID"))
+    return steps
+
+
+def _convolution(draw: Draw) -> _Chain:
+    edge, stride = draw.one_of(1, 1, 3, 3, 3, 5, 7), draw.one_of(1, 1, 1, 2)
+    inputs, outputs, batch, side = draw.size(3, 512), draw.size(4, 512), draw.size(1, 128), 2 * draw.size(1.5, 32)
+    layer = layers.Conv2D(outputs, edge, stride, padding="same", use_bias=bool(draw.one_of(0, 0, 1)))
+    flop = 2.0 * batch * inputs * outputs * (edge * side / stride) ** 2
+    steps = [layer, *(_follow(draw, is_image=True) if side >= 4 * stride else [tf.nn.relu])]
+    return _Chain([([batch, side, side, inputs], 0)], steps, flop, bool(draw.one_of(0, 1, 1, 1)))
+
+
+def _convolution_3d(draw: Draw) -> _Chain:
+    edge, inputs, outputs = draw.one_of(2, 3, 3), draw.size(1, 128), draw.size(4, 128)
+    batch, side = draw.size(1, 64), 2 * draw.size(1.5, 16)
+    layer = layers.Conv3D(outputs, edge, draw.one_of(1, 1, 1, 2), padding="same")
+    steps = [layer, *([tf.nn.leaky_relu] if draw.one_of(0, 1, 1) else [])]
+    if side >= 4 and draw.one_of(0, 1):
+        steps.append(lambda images: tf.nn.max_pool3d(images, 2, 2, "VALID"))
+    flop = 2.0 * batch * inputs * outputs * (edge * side) ** 3
+    return _Chain([([batch, side, side, side, inputs], 0)], steps, flop, bool(draw.one_of(0, 1, 1, 1)))
+
+
+def _transposed(draw: Draw) -> _Chain:
+    inputs, outputs, batch, side = draw.size(4, 256), draw.size(4, 256), draw.size(1, 32), 2 * draw.size(2, 24)
+    layer = layers.Conv2DTranspose(outputs, 3, 2, padding="same", use_bias=False)
+    flop = 2.0 * batch * inputs * outputs * 9 * side**2
+    return _Chain([([batch, side, side, inputs], 0)], [layer, *_follow(draw, is_image=True)], flop)
+
+
+def _depthwise(draw: Draw) -> _Chain:
+    channels, batch, side = draw.size(4, 728), draw.size(1, 32), 2 * draw.size(2, 32)
+    layer = layers.DepthwiseConv2D(draw.one_of(3, 3, 5), draw.one_of(1, 1, 2), padding="same", use_bias=False)
+    return _Chain([([batch, side, side, channels], 0)], [layer], 50.0 * batch * channels * side**2)
+
+
+def _dense(draw: Draw) -> _Chain:
+    batch, inputs, outputs = draw.size(2, 4096), draw.size(4, 4096), draw.size(4, 2048)
+    layer = layers.Dense(outputs, use_bias=bool(draw.one_of(0, 1, 1)))
+    steps = [layer, *_follow(draw, is_image=False)]
+    return _Chain([([batch, inputs], 0)], steps, 2.0 * batch * inputs * outputs, bool(draw.one_of(0, 1, 1, 1)))
+
+
+def _sparse(draw: Draw) -> _Chain:
+    rows, taken, width = draw.size(8, 8192), draw.size(16, 32768), draw.size(1, 256)
+    if draw.one_of(0, 1):
+        return _Chain([([rows, width], 0), ([taken], rows)], [tf.gather], 0.0)
+
+    def add_up(values: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        return tf.math.unsorted_segment_sum(values, places, rows)
+
+    return _Chain([([taken, width], 0), ([taken], rows)], [add_up], 0.0)
+
+
+def _other(draw: Draw) -> _Chain:
+    shape = [draw.size(1, 128), *[2 * draw.size(2, 32)] * 2, draw.size(2, 512)]
+    kind = draw.one_of(0, 1, 2)
+    if kind == 0:
+        return _Chain([(shape, 0), (shape, 0)], [tf.add, tf.nn.relu], 0.0)
+    if kind == 1:
+        return _Chain([(shape, 0)], [lambda images: tf.nn.max_pool2d(images, 2, 2, "VALID")], 0.0)
+    return _Chain([(shape, 0)], [tf.identity, BatchNormalization(1, momentum=0.9, epsilon=1e-5), tf.nn.relu], 0.0)
+
+
+CHAINS: dict[BlockKind, Callable[[Draw], _Chain]] = {
+    "convolution": _convolution,
+    "3-D convolution": _convolution_3d,
+    "transposed convolution": _transposed,
+    "depthwise": _depthwise,
+    "dense": _dense,
+    "sparse": _sparse,
+    "other": _other,
+}
+
+
+def trace_sample(kind: BlockKind, seed: int) -> Traced:
+    """Return the one block of a kind whose sizes follow from a seed, with the values that it computes on.
+
+    Parameters
+    ----------
+    kind
+        What it begins with.
+    seed
+        The same sizes and values each time.
+    """
+    draw = Draw(seed)
+    while not _is_small(chain := CHAINS[kind](draw)):
+        pass
+    inputs = [draw.values(*one) for one in chain.inputs]
+    upstream = draw.values(chain.compute(*inputs).shape, 0)
+
+    def forward(*given: tf.Tensor) -> tuple[tf.Tensor, list[Any], list[tf.Tensor]]:
+        *own, above = given
+        return chain.compute(*own), [*own[: int(chain.trains_input)], *chain.variables()], [above]
+
+    return trace_gradients(forward, [*inputs, upstream])
+
+
+def _is_small(chain: _Chain) -> bool:
+    return chain.flop <= MOST_FLOP and all(math.prod(shape) <= MOST_NUMBERS for shape, _ in chain.inputs)
+
+
+def time_samples(count: int) -> SampleTimes:
+    """Return the times of so many blocks of each kind, and of so many updates."""
+    asked = [(kind, SEED + number) for number in range(count) for kind in (*CHAINS, "update")]
+    parts = [asked[start : start + TOGETHER] for start in range(0, len(asked), TOGETHER)]
+    return SampleTimes(blocks=tuple(block for part in parts for block in _time_part(part)))
+
+
+def _time_part(asked: Sequence[tuple[BlockKind, int]]) -> Iterator[BlockTime]:
+    """Yield the times of some blocks, all timed in turn; what they hold in memory is free afterwards."""
+    updates = [draw_update(seed) for kind, seed in asked if kind == "update"]
+    found = [compile_sample(kind, seed) for kind, seed in asked if kind != "update"]
+    calls, weights = collect_calls(found)
+    calls |= {place: update.call for place, (update, _) in enumerate(updates)}
+    times = time_in_turn(calls, weights | dict.fromkeys(range(len(updates)), 1.0), ENOUGH_S)
+    yield from (block_time(one, number, times) for number, one in enumerate(found))
+    yield from (update.record(name, times[place]) for place, (update, name) in enumerate(updates))
+
+
+def compile_sample(kind: BlockKind, seed: int) -> Found:
+    """Return the compiled block of a kind whose sizes follow from a seed."""
+    traced = trace_sample(kind, seed)
+    # What little else was traced, such as a constant of a shape, is no block of this kind.
+    found = max(find_distinct(traced), key=lambda one: len(one.block.operations))
+    compile_found(found, traced.values, math.inf)
+    return found
+
+
+def draw_update(seed: int) -> tuple[Update, str]:
+    """Return the update of random variables by one of the optimizers, and what it is called."""
+    draw = Draw(seed)
+    shapes = [[draw.size(2, 256), draw.size(2, 2048)][: draw.one_of(1, 2)] for _ in range(draw.size(2, 80))]
+    variables = [keras.Variable(draw.values(shape, 0)) for shape in shapes]
+    optimizer = UPDATES[draw.one_of(*range(len(UPDATES)))]()
+    optimizer.build(variables)
+    return compile_update(optimizer, [draw.values(shape, 0) for shape in shapes], variables), type(optimizer).__name__

@@ -1,0 +1,193 @@
+"""How far predictions of scales were off on what they were not told, and the intervals that follow."""
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hpcai.catalogue.tables import columns_of
+from hpcai.core.messages import Message
+from hpcai.metrics.quietness import quiet_of_scale
+from hpcai.predict.scales.measured import MeasuredScales, ScaleFiles, read_measured_scales
+from hpcai.predict.scales.model import Asked, ScaleStep, calibration_of, cycle_of, predict_scale, predict_unseen
+from hpcai.predict.what_if.intervals import ErrorInterval, interval_from
+from hpcai.predict.what_if.measured import Point
+from hpcai.predict.what_if.step_model import Setting
+
+CASE_COLUMNS = columns_of("scale_cases")
+GOAL_RATIO, LEVEL_RATIO = 0.10, 0.90
+"""Of each absolute relative error; and the share of cases that their intervals are to hold."""
+MORE, FEWER, BATCH, MESSAGES, UNSEEN = "more ranks", "fewer ranks", "batch", "messages", "unseen benchmark"
+QUESTIONS = {
+    MORE: "more ranks from fewer",
+    FEWER: "fewer ranks from more",
+    BATCH: "another batch or accumulation on as many ranks",
+    MESSAGES: "other messages on as many ranks",
+    UNSEEN: "a benchmark from runs of the others alone",
+}
+"""What was predicted from what."""
+FEWEST_OTHERS = 2
+FEW_OTHERS = Message(
+    "scales.few_others", "{found} other benchmarks have blocks that describe their steps, expected at least {least}"
+)
+SUMMARY = Message(
+    "scales.summary",
+    "{what}: {known} of {cases} predicted; median error {median:.1%}, largest {worst:.1%} (goal {goal:.0%}); {inside} "
+    "of {with_interval} inside their intervals of {level:.0%}",
+)
+NOTHING_HELD_OUT = Message("scales.nothing_held_out", "{what}: none of {cases} predicted")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measured scale that was predicted without it.
+
+    Attributes
+    ----------
+    question
+        One of `QUESTIONS`.
+    basis
+        What it was predicted from.
+    """
+
+    question: str
+    basis: str
+    target: Point
+    found: ScaleStep
+
+    @property
+    def error_ratio(self) -> float:
+        """Predicted over measured step, less 1; NaN without a prediction."""
+        return self.found.step_s / self.target.step_s - 1
+
+
+def predict_cases(files: ScaleFiles, runs: Path) -> pd.DataFrame:
+    """Return table ``scale_cases`` of a study, from its files and the folder of its timed runs."""
+    measured = read_measured_scales(files, runs)
+    return tabulate_cases(measured, hold_out(measured))
+
+
+def hold_out(measured: MeasuredScales) -> list[Case]:
+    """Predict each measured scale from each other one of its benchmark, and from the other benchmarks alone."""
+    cases = [
+        Case(question_of(start.setting, target.setting), f"{start.variant} {start.scale}", target, found)
+        for start, target in _pairs(measured)
+        for found in [predict_scale(measured, start, Asked(target.setting, cycle_of(target)))]
+    ]
+    return cases + [_unseen(measured, target) for target in measured.points if target.setting.precision == "fp32"]
+
+
+def question_of(start: Setting, target: Setting) -> str:
+    """Return the kind of a prediction, by what differs."""
+    if start.ranks != target.ranks:
+        return MORE if target.ranks > start.ranks else FEWER
+    same = ("global_batch", "accumulation")
+    return MESSAGES if all(getattr(start, name) == getattr(target, name) for name in same) else BATCH
+
+
+def _pairs(measured: MeasuredScales) -> Iterator[tuple[Point, Point]]:
+    for target in measured.points:
+        for start in measured.points:
+            alike = all(getattr(start, name) == getattr(target, name) for name in ("benchmark", "engine"))
+            if alike and start.setting != target.setting and start.setting.precision == target.setting.precision:
+                yield start, target
+
+
+def _unseen(measured: MeasuredScales, target: Point) -> Case:
+    """Predict a scale as if its benchmark had never run: only its blocks are its own."""
+    name = target.benchmark
+    others = tuple(point for point in measured.points if point.benchmark != name)
+    groups = measured.contention
+    groups = groups[groups["benchmark"] != name] if len(groups) else groups
+    scatter = {other: ratios for other, ratios in measured.scatter.items() if other != name}
+    without = replace(measured, points=others, contention=groups, scatter=scatter)
+    known = {
+        point.benchmark: factor
+        for point in others
+        if point.setting.ranks == 1 and math.isfinite(factor := calibration_of(without, point))
+    }
+    if len(known) < FEWEST_OTHERS:
+        step = ScaleStep(math.nan, reason=FEW_OTHERS(found=len(known), least=FEWEST_OTHERS))
+    else:
+        step = predict_unseen(without, target, statistics.median(known.values()))
+    return Case(UNSEEN, ", ".join(sorted(known)), target, step)
+
+
+def interval_of(cases: Sequence[Case], question: str, without: Point | None = None) -> ErrorInterval:
+    """Return the interval of predictions of a kind from the errors of held-out cases.
+
+    Parameters
+    ----------
+    cases
+        All of them.
+    question
+        Kind of the prediction.
+    without
+        A measured scale of which no error counts, so that its own interval is no tautology.
+    """
+    own = [
+        one for one in cases
+        if one.question == question and math.isfinite(one.found.step_s) and one.target is not without
+    ]  # fmt: skip
+    measured_s, predicted_s = [one.target.step_s for one in own], [one.found.step_s for one in own]
+    return interval_from(measured_s, predicted_s, QUESTIONS[question], LEVEL_RATIO)
+
+
+def tabulate_cases(measured: MeasuredScales, cases: Sequence[Case]) -> pd.DataFrame:
+    """Return table ``scale_cases``: each held-out case with its interval, which no error of the same scale is in."""
+    source = ", ".join(measured.sources)
+    rows = [_row(cases, case, source) for case in cases]
+    return pd.DataFrame(rows, columns=list(CASE_COLUMNS)).astype(
+        {"within_goal": "boolean", "within_interval": "boolean"}
+    )
+
+
+def _row(cases: Sequence[Case], case: Case, source: str) -> dict[str, Any]:
+    target, found, error = case.target, case.found, case.error_ratio
+    low_s, high_s = interval_of(cases, case.question, target).around(found.step_s)
+    known = math.isfinite(error)
+    return {
+        "benchmark": target.benchmark,
+        "variant": target.variant,
+        "engine": target.engine,
+        "scale": target.scale,
+        "ranks": target.setting.ranks,
+        "question": case.question,
+        "basis": case.basis,
+        "predicted_step_s": found.step_s,
+        "predicted_step_low_s": low_s,
+        "predicted_step_high_s": high_s,
+        "measured_step_s": target.step_s,
+        "relative_error_ratio": error,
+        "within_goal": abs(error) <= GOAL_RATIO if known else pd.NA,
+        "within_interval": low_s <= target.step_s <= high_s if math.isfinite(low_s) and known else pd.NA,
+        "compute_s": found.compute_s,
+        "contention_time_ratio": found.contention_ratio,
+        "slowest_ratio": found.slowest_ratio,
+        "exchange_s": found.exchange_s,
+        "exposed_s": found.exposed_s,
+        "quiet": quiet_of_scale(target.row).quiet,
+        "reason": found.reason,
+        "method": "modelled",
+        "source": source,
+    }
+
+
+def summarise_cases(cases: pd.DataFrame) -> list[str]:
+    """Say errors and intervals of table ``scale_cases``, of each kind of question and of all."""
+    parts = [(what, cases[cases["question"] == name]) for name, what in QUESTIONS.items()]
+    return [_summary(what, own) for what, own in [*parts, ("all", cases)] if len(own)]
+
+
+def _summary(what: str, own: pd.DataFrame) -> str:
+    errors, inside = own["relative_error_ratio"].abs().dropna(), own["within_interval"].dropna()
+    if errors.empty:
+        return NOTHING_HELD_OUT(what=what, cases=len(own))
+    return SUMMARY(
+        what=what, known=len(errors), cases=len(own), median=float(errors.median()), worst=float(errors.max()),
+        goal=GOAL_RATIO, inside=int(inside.sum()), with_interval=len(inside), level=LEVEL_RATIO,
+    )  # fmt: skip

@@ -1,0 +1,176 @@
+"""What predictions of scales stand on: a results folder, with the blocks that were timed on its machine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpcai.config.study import WARM_STEPS
+from hpcai.core.errors import ConfigError, ParseError
+from hpcai.core.messages import Message, at
+from hpcai.core.table_files import read_parquet
+from hpcai.predict.steps.report import BlocksReport, StepTimes
+from hpcai.predict.what_if.measured import Point
+from hpcai.predict.what_if.step_model import setting_of
+from hpcai.records.run import RAW, RunRecord, check_raw_file, read_part, read_record
+
+Floats = NDArray[np.float64]
+FEWEST_STEPS = 20
+"""Timed steps of one rank, before anything is said of how they scatter."""
+NO_TABLES = Message("scales.no_tables", "no table {name}: found no study's results, expected those of `hpcai run`")
+NO_BLOCKS = Message(
+    "scales.no_blocks",
+    "no step_blocks.json of a machine, so no step at another batch can be predicted: run `make predict` first",
+)
+SEVERAL_MACHINES = Message("scales.several_machines", "blocks of {machines}, expected one machine: name it (--machine)")
+
+
+@dataclass(frozen=True)
+class MeasuredScales:
+    """Scales of a study, and the parts that predict them.
+
+    Attributes
+    ----------
+    points
+        Scales with a step time.
+    steps
+        Timed blocks; empty: none were.
+    contention
+        Table ``contention``: independent trainings at once.
+    links
+        View ``links``: allreduces by size.
+    scatter
+        By benchmark, steps of one rank over their median, in ascending order; none where too few were timed.
+    shared_core
+        Whether one core of a rank computes and transfers.
+    sources
+        The files.
+    """
+
+    points: tuple[Point, ...]
+    steps: tuple[StepTimes, ...]
+    contention: pd.DataFrame
+    links: pd.DataFrame
+    scatter: Mapping[str, Floats]
+    shared_core: bool
+    sources: tuple[str, ...]
+
+    def scatter_of(self, benchmark: str) -> Floats | None:
+        """Return the scatter of a benchmark's own steps, else that of all others' together; None: not known."""
+        if benchmark in self.scatter or not self.scatter:
+            return self.scatter.get(benchmark)
+        return np.sort(np.concatenate(list(self.scatter.values())))
+
+    def parameters(self, benchmark: str) -> int:
+        """Return the numbers that a benchmark exchanges; 0 if its blocks were not timed."""
+        return next((one.parameters for one in self.steps if one.network == benchmark and one.parameters), 0)
+
+
+@dataclass(frozen=True)
+class ScaleFiles:
+    """Where the parts are; no blocks: a step at another batch is not predicted."""
+
+    scales: Path
+    links: Path
+    contention: Path
+    blocks: Path | None
+
+
+def find_files(results: Path, machine: str | None = None) -> ScaleFiles:
+    """Return the files of a results folder.
+
+    Parameters
+    ----------
+    results
+        Of a study whose tables are written.
+    machine
+        Whose blocks; None: the only one that has any.
+
+    Raises
+    ------
+    ConfigError
+        If it is no results folder, or there are several machines.
+    """
+    found = {name: results / f"tables/{name}.parquet" for name in ("scales", "links", "contention")}
+    missing = next((file for file in found.values() if not file.is_file()), None)
+    if missing:
+        raise ConfigError(at(str(results), NO_TABLES(name=f"tables/{missing.name}")))
+    return ScaleFiles(**found, blocks=find_blocks(results, machine))
+
+
+def read_measured_scales(files: ScaleFiles, runs: Path) -> MeasuredScales:
+    """Read what was measured.
+
+    Parameters
+    ----------
+    files
+        Tables and blocks.
+    runs
+        Folder of the timed runs, whose steps tell how they scatter.
+    """
+    scales, links, contention = (read_parquet(file) for file in (files.scales, files.links, files.contention))
+    known = scales[scales["step_time_median_s"] > 0]
+    points = tuple(Point(row, setting_of(row), float(row["step_time_median_s"])) for row in known.to_dict("records"))
+    steps = read_part(BlocksReport, files.blocks).steps if files.blocks else ()
+    records = read_records(runs, points)
+    machines = [record.plan.machine for parts in records.values() for _, record in parts]
+    shared = all(machine.cores_per_rank == 1 and machine.device.kind == "cpu" for machine in machines)
+    sources = tuple(str(file) for file in (files.scales, files.links, files.contention, files.blocks) if file)
+    return MeasuredScales(points, steps, contention, links, read_scatter(records), shared, sources)
+
+
+def find_blocks(results: Path, machine: str | None) -> Path | None:
+    """Return the file of blocks of a machine, or of the only one that has any; None if there is none.
+
+    Raises
+    ------
+    ConfigError
+        If several machines have blocks and none is named, or that which is named has none.
+    """
+    found = sorted((results / "predict").glob(f"{machine or '*'}/step_blocks.json"))
+    if len(found) > 1:
+        names = ", ".join(file.parent.name for file in found)
+        raise ConfigError(at(str(results), SEVERAL_MACHINES(machines=names)))
+    if machine and not found:
+        raise ConfigError(at(str(results), NO_BLOCKS()))
+    return found[0] if found else None
+
+
+Records = Mapping[str, Sequence[tuple[Path, RunRecord]]]
+
+
+def read_records(runs: Path, points: Sequence[Point]) -> Records:
+    """Return folders and records of the runs of one rank, by benchmark."""
+    found: dict[str, list[tuple[Path, RunRecord]]] = {}
+    for point in points:
+        if point.setting.ranks == 1:
+            folder = runs / point.benchmark / point.variant / point.scale
+            files = sorted(folder.glob("r*/record.json"))
+            found.setdefault(point.benchmark, []).extend((file.parent, read_record(file)) for file in files)
+    return found
+
+
+def read_scatter(records: Records) -> dict[str, Floats]:
+    """Return how steps of one rank scatter, by benchmark: each over the median of its run, without those that warm up.
+
+    Parameters
+    ----------
+    records
+        As `read_records` returns them. Runs whose raw files are gone have no steps.
+    """
+    joined = {
+        name: np.sort(np.concatenate([_ratios(*one) for one in parts])) for name, parts in records.items() if parts
+    }
+    return {name: ratios for name, ratios in joined.items() if len(ratios) >= FEWEST_STEPS}
+
+
+def _ratios(folder: Path, record: RunRecord) -> Floats:
+    try:
+        steps = pd.read_csv(check_raw_file(record, folder / RAW / "steps.csv"))
+    except (ParseError, OSError):
+        return np.empty(0)
+    times_s = steps["step_time_s"].to_numpy(float)[WARM_STEPS:]
+    return np.asarray(times_s / np.median(times_s)) if len(times_s) else times_s

@@ -1,0 +1,277 @@
+"""Replays of a profiled step: a graph of operations and messages, rebuilt from Horovod's timeline, and what if.
+
+The timeline is rank 0's. Of each other rank it tells when all were ready, so these are one rank here: the slowest. The
+typical step has the median of each part over the profiled steps, so that its duration is no sum of measured parts.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
+from hpcai.metrics.profiles.communication import is_allreduce_transfer
+from hpcai.predict.scales.exchange import DEFAULT_CYCLE_S
+from hpcai.predict.scales.measured import Floats
+
+SETTLED_STEPS = 4
+"""In which a replay repeats the step; the last one is not disturbed by how the first began."""
+NO_MESSAGES = Message(
+    "replay.no_messages", "none of {steps} steps has as many messages ({messages}) as most: no replay"
+)
+OWN, SLOWEST = "rank 0", "slowest rank"
+
+
+@dataclass(frozen=True)
+class MessageParts:
+    """What one message of a step takes on rank 0 [s].
+
+    Attributes
+    ----------
+    compute_s
+        Since the message before was ready, or the step began.
+    request_s
+        Until Horovod's next cycle sees the request. Modelled: half a cycle, and what the cycle's begin takes.
+    others_s
+        Until the slowest rank is ready as well.
+    agreement_s
+        For agreeing then.
+    copies_s
+        Into and out of the fusion buffer, and all else of the operation that is no transfer.
+    """
+
+    compute_s: float
+    request_s: float
+    others_s: float
+    agreement_s: float
+    copies_s: float
+    transfer_s: float
+    size_bytes: float
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """A step of rank 0: its messages in their order, and what follows the last [s]."""
+
+    messages: tuple[MessageParts, ...]
+    after_s: float
+    step_s: float
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A node of the graph: when it begins depends on what has to end before."""
+
+    name: str
+    duration_s: float
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different from the profiled run.
+
+    Attributes
+    ----------
+    bandwidth_ratio
+        Of the link; what a short message takes stays.
+    negotiated
+        Whether ranks agree at all.
+    fusion_bytes
+        Largest message; NaN: as profiled.
+    cycle_s
+        Of Horovod; NaN: as profiled.
+    slow_ratio
+        Computing of one rank over what it was.
+    """
+
+    bandwidth_ratio: float = 1.0
+    negotiated: bool = True
+    fusion_bytes: float = math.nan
+    cycle_s: float = math.nan
+    slow_ratio: float = 1.0
+
+
+AS_PROFILED = Change()
+WHAT_IF: Mapping[str, Change] = {
+    "twice the bandwidth": Change(bandwidth_ratio=2.0),
+    "no negotiation": Change(negotiated=False),
+    "messages of 64 KiB": Change(fusion_bytes=65536.0),
+    "cycle of 5 ms": Change(cycle_s=5e-3),
+    "one rank half as fast": Change(slow_ratio=2.0),
+}
+"""What is asked by default; the last three can be set here, so bench/bench_replay.py measures them."""
+
+
+def split_steps(spans: pd.DataFrame, cycles: pd.DataFrame, steps: pd.DataFrame) -> list[StepParts]:
+    """Return the parts of each step that has as many messages as most.
+
+    Parameters
+    ----------
+    spans
+        Of the timeline: ``tensor, activity, start_s, duration_s, bytes``.
+    cycles
+        ``time_s`` of their begins.
+    steps
+        ``start_s, duration_s`` on the timeline's clock, without those that warm up.
+
+    Raises
+    ------
+    ParseError
+        If no step has a message.
+    """
+    table = spans.assign(
+        end_s=spans["start_s"] + spans["duration_s"],
+        activity=spans["activity"].astype(str),
+        tensor=spans["tensor"].astype(str),
+    )
+    begins = np.sort(cycles["time_s"].to_numpy(float))
+    windows = zip(steps["start_s"].to_numpy(float), steps["duration_s"].to_numpy(float), strict=True)
+    found = [_split(table, begins, float(start_s), float(step_s)) for start_s, step_s in windows]
+    usual = statistics.mode(len(one.messages) for one in found) if found else 0
+    whole = [one for one in found if len(one.messages) == usual]
+    if not usual or not whole:
+        raise ParseError(NO_MESSAGES(steps=len(found), messages=usual))
+    least_s = min(message.agreement_s for one in whole for message in one.messages)
+    return [replace(one, messages=tuple(_apart(message, least_s) for message in one.messages)) for one in whole]
+
+
+def _apart(message: MessageParts, least_s: float) -> MessageParts:
+    """Split a negotiation: the shortest of all is the agreement, what is longer waits for the slowest rank."""
+    return replace(message, agreement_s=least_s, others_s=message.agreement_s - least_s)
+
+
+def _split(table: pd.DataFrame, begins: Floats, start_s: float, step_s: float) -> StepParts:
+    own = table[(table["end_s"] > start_s) & (table["start_s"] < start_s + step_s)]
+    messages: list[MessageParts] = []
+    ready_s = last_s = start_s
+    for transfer in _transfers(own):
+        tensors = own[own["tensor"].isin(set(transfer["tensor"]))]
+        asked = tensors[tensors["activity"].str.startswith("NEGOTIATE_")]
+        operation = tensors[tensors["activity"] == "ALLREDUCE"]
+        if asked.empty or operation.empty:
+            continue
+        asked_s, begin_s, last_s = float(asked["start_s"].min()), float(operation["start_s"].min()), _end(operation)
+        transfer_s = _end(transfer) - float(transfer["start_s"].min())
+        request_s = min(_request_s(begins, asked_s), max(asked_s - ready_s, 0.0))
+        messages.append(
+            MessageParts(
+                compute_s=max(asked_s - request_s - ready_s, 0.0),
+                request_s=request_s,
+                others_s=0.0,
+                agreement_s=max(begin_s - asked_s, 0.0),
+                copies_s=max(last_s - begin_s - transfer_s, 0.0),
+                transfer_s=transfer_s,
+                size_bytes=float(transfer["bytes"].sum()),
+            )
+        )
+        ready_s = asked_s - request_s
+    return StepParts(tuple(messages), max(start_s + step_s - last_s, 0.0), step_s)
+
+
+def _transfers(own: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the spans of each transfer: those of a fused batch overlap, and belong together."""
+    moved = own[is_allreduce_transfer(own["activity"])].sort_values("start_s", kind="stable")
+    ends = moved["end_s"].cummax().shift(fill_value=-math.inf)
+    for _, part in moved.groupby((moved["start_s"] > ends).cumsum()):
+        yield part
+
+
+def _end(spans: pd.DataFrame) -> float:
+    return float(spans["end_s"].max())
+
+
+def _request_s(begins: Floats, asked_s: float) -> float:
+    """Return how long a request waited on average for the cycle that saw it [s]; 0 without marks of cycles."""
+    place = int(np.searchsorted(begins, asked_s, side="right")) - 1
+    if place < 1:
+        return 0.0
+    # A core that computes lets no cycle begin: a longer one than usual was not waited for.
+    cycle_s = min(float(begins[place] - begins[place - 1]), DEFAULT_CYCLE_S)
+    return cycle_s / 2 + asked_s - float(begins[place])
+
+
+def typical_step(steps: Sequence[StepParts]) -> StepParts:
+    """Return the step whose parts are the medians of all steps' parts."""
+    messages = [
+        MessageParts(
+            *(statistics.median(getattr(one, name) for one in same) for name in MessageParts.__dataclass_fields__)
+        )
+        for same in zip(*(step.messages for step in steps), strict=True)
+    ]
+    after_s, step_s = (statistics.median(getattr(step, name) for step in steps) for name in ("after_s", "step_s"))
+    return StepParts(tuple(messages), after_s, step_s)
+
+
+def replay_step(step: StepParts, change: Change = AS_PROFILED, latency_s: float = math.nan) -> float:
+    """Return the duration of a step [s]: of the last of several in a row.
+
+    Parameters
+    ----------
+    step
+        Its parts, as `typical_step` returns them.
+    change
+        What is different.
+    latency_s
+        What the transfer of a short message takes; NaN: all of a transfer is its size.
+    """
+    changed = replace(step, messages=tuple(_change_messages(step.messages, change, latency_s)))
+    ends = _run(list(_operations(changed, change)))
+    return ends[_name(OWN, SETTLED_STEPS - 1, "after")] - ends[_name(OWN, SETTLED_STEPS - 2, "after")]
+
+
+def _change_messages(messages: Sequence[MessageParts], change: Change, latency_s: float) -> Iterator[MessageParts]:
+    for message in messages:
+        short_s = 0.0 if math.isnan(latency_s) else min(latency_s, message.transfer_s)
+        per_byte_s = (message.transfer_s - short_s) / change.bandwidth_ratio
+        count = 1 if math.isnan(change.fusion_bytes) else math.ceil(message.size_bytes / change.fusion_bytes)
+        more_s = 0.0 if math.isnan(change.cycle_s) else change.cycle_s - DEFAULT_CYCLE_S
+        found = replace(
+            message,
+            transfer_s=count * short_s + per_byte_s,
+            request_s=max(message.request_s + more_s / 2, 0.0),
+            agreement_s=max(message.agreement_s + more_s, 0.0),
+        )
+        yield found if change.negotiated else replace(found, request_s=0.0, agreement_s=0.0)
+
+
+def _operations(step: StepParts, change: Change) -> Iterator[Operation]:
+    """Yield the graph of several steps in a row; each operation comes behind those that it waits for."""
+    ranks = {OWN: 1.0, SLOWEST: change.slow_ratio}
+    ended: dict[str, tuple[str, ...]] = dict.fromkeys(ranks, ())
+    for turn in range(SETTLED_STEPS):
+        sent: tuple[str, ...] = ()
+        for place, message in enumerate(step.messages):
+            ready = []
+            for rank, ratio in ranks.items():
+                waited_s = message.others_s if rank == SLOWEST else 0.0
+                name = _name(rank, turn, f"compute {place}")
+                yield Operation(name, ratio * (message.compute_s + waited_s), ended[rank])
+                asked = _name(rank, turn, f"request {place}")
+                yield Operation(asked, message.request_s, (name,))
+                ended[rank] = (name,)
+                ready.append(asked)
+            agreed, moved = (_name("all", turn, f"{what} {place}") for what in ("agreement", "transfer"))
+            yield Operation(agreed, message.agreement_s, tuple(ready))
+            yield Operation(moved, message.copies_s + message.transfer_s, (agreed, *sent))
+            sent = (moved,)
+        for rank, ratio in ranks.items():
+            name = _name(rank, turn, "after")
+            yield Operation(name, ratio * step.after_s, (*sent, *ended[rank]))
+            ended[rank] = (name,)
+
+
+def _name(rank: str, turn: int, what: str) -> str:
+    return f"{rank}, step {turn}: {what}"
+
+
+def _run(operations: Sequence[Operation]) -> dict[str, float]:
+    """Return when each operation of a graph ends [s]: it begins when the last that it waits for has ended."""
+    ends: dict[str, float] = {}
+    for one in operations:
+        ends[one.name] = one.duration_s + max((ends[name] for name in one.after), default=0.0)
+    return ends

@@ -1,0 +1,94 @@
+"""The commands on scales and replays: tables, JSON, and bad questions."""
+
+import json
+import math
+
+import pandas as pd
+import pytest
+from unit.predict.scales.made_scales import groups, links, make_measured
+from unit.predict.steps.made_blocks import make_report
+from unit.profiles.profile_folders import STEPS_S, make_profile
+from unit.profiles.timeline_text import timeline_text
+
+from hpcai.cli import predict_replay, predict_scale
+from hpcai.cli.main import call
+from hpcai.core.errors import ConfigError
+from hpcai.core.table_files import write_parquet
+from hpcai.predict.scales import measured
+from hpcai.records.run import write_sealed
+
+
+@pytest.fixture
+def results(tmp_path):
+    made = make_measured()
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "predict/here").mkdir(parents=True)
+    scales = pd.DataFrame([dict(point.row) for point in made.points])
+    for name, table in {"scales": scales, "links": links(), "contention": groups()}.items():
+        write_parquet(table, tmp_path / f"tables/{name}.parquet")
+    write_sealed(make_report(*made.steps), tmp_path / "predict/here/step_blocks.json")
+    return tmp_path
+
+
+def test_every_scale_is_held_out(results, capsys):
+    assert call(["predict", "scale", str(results), "--figure", str(results / "cases.svg")]) == 0
+    printed = capsys.readouterr().out
+    assert "more ranks" in printed
+    assert "12 of 12 predicted" in printed
+    assert (results / "cases.svg").read_text().startswith("<?xml")
+
+
+def test_an_answer_stands_beside_its_errors(results, capsys):
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2", "--output", "json"]
+    assert call(question) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found["answer"]["method"] == "modelled"
+    assert found["answer"]["measured_s"] > 0
+    assert found["answer"]["question"] == "more ranks"
+    assert found["errors"]
+    assert len(found["held_out"]) == 12
+
+
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [
+        (["--ranks", "2"], predict_scale.NEEDS_BENCHMARK.code),
+        (["--benchmark", "none"], predict_scale.NOT_MEASURED.code),
+        (["--benchmark", "one", "--groups", "2", "--fusion", "8"], predict_scale.GROUPS_OR_FUSION.code),
+        (["--benchmark", "one", "--ranks", "3"], "step_model.uneven_batch"),
+        (["--machine", "elsewhere"], measured.NO_BLOCKS.code),
+    ],
+)
+def test_bad_questions_get_one_sentence(results, question, code):
+    with pytest.raises(ConfigError) as refused:
+        call(["predict", "scale", str(results), *question])
+    assert refused.value.code == code
+
+
+def test_a_folder_without_tables_is_refused(tmp_path):
+    with pytest.raises(ConfigError) as refused:
+        call(["predict", "scale", str(tmp_path)])
+    assert refused.value.code == measured.NO_TABLES.code
+
+
+def test_replays_of_all_timelines(tmp_path, capsys):
+    folder = tmp_path / "profiles/timeline/cosmoflow_tiny/fp32/n1x2/r1"
+    text = timeline_text(1000 + STEPS_S[0] - 0.25)
+    make_profile(folder, "timeline", {"timeline.json": text}, ranks_per_node=2)
+    assert call(["predict", "replay", str(tmp_path)]) == 0
+    assert "twice the bandwidth" in capsys.readouterr().out
+    assert call(["predict", "replay", str(tmp_path), "--slow-rank", "2", "--output", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["replays"]
+    assert row["rebuilt_s"] == pytest.approx(0.5)
+    assert math.isclose(row["what_if_s"]["what if"], 0.5 + 0.1 + 0.348)
+    assert row["timed_s"] is None
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [(["--slow-rank", "0"], predict_replay.BAD_RATIO), ([], predict_replay.NO_TIMELINES)],
+)
+def test_bad_replays_get_one_sentence(tmp_path, question, message):
+    with pytest.raises(ConfigError) as refused:
+        call(["predict", "replay", str(tmp_path), *question])
+    assert refused.value.code == message.code

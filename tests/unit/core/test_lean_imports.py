@@ -1,0 +1,40 @@
+"""Modules that are left out are unavailable inside the block and can be imported after it."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+from hpcai.core.lean_imports import NEEDLESS, without
+from hpcai.training import __main__ as rank
+
+
+def test_a_module_is_unavailable_inside_the_block(monkeypatch):
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with without("colorsys"), pytest.raises(ImportError):
+        importlib.import_module("colorsys")
+    assert importlib.import_module("colorsys").rgb_to_hls(0, 0, 0) == (0, 0, 0)
+
+
+def test_loaded_modules_stay_and_an_error_restores_the_rest(monkeypatch):
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with pytest.raises(ImportError), without("json", "colorsys"):
+        importlib.import_module("colorsys")
+    assert "colorsys" not in sys.modules
+    assert sys.modules["json"] is json
+
+
+@pytest.mark.parametrize(("engine", "imported"), [("horovod", set()), ("jax", {"jax", "scipy.sparse"})])
+def test_a_rank_leaves_out_what_its_engine_does_not_need(monkeypatch, engine, imported):
+    for name in NEEDLESS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    absent = set()
+
+    def look(_):
+        absent.update(name for name in NEEDLESS if sys.modules.get(name, "not yet") is None)
+
+    monkeypatch.setattr(rank.importlib, "import_module", look)
+    rank._import_tensorflow(engine)
+    assert absent == set(NEEDLESS) - imported

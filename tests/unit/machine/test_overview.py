@@ -1,0 +1,108 @@
+"""A machine in one table: the best of each benchmark by its own rule, and why there is none where there is none."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from unit.parsers.artefacts import sample
+from unit.view_factory import make_ceilings, make_point
+
+from hpcai.catalogue.tables import columns_of
+from hpcai.machine.hpl.report import HplReport, HplRun
+from hpcai.machine.overview import NO_HPL, NO_MXP, NO_POWER_OF_HPL, NOT_IO500, machine_overview
+
+
+def score(suite: str, benchmark: str, **values: Any) -> dict[str, Any]:
+    known = {"method": "measured", "variant": "fp32", "scale": "n1x1", "n_scored": 2, "valid_for": "not valid"}
+    return {"suite": suite, "benchmark": benchmark, **known, "power_method": "", "reason": "", "source": "s", **values}
+
+
+SCORES = [
+    score("mlperf_hpc", "cosmo", time_to_train_s=9.0),
+    score("mlperf_hpc", "cosmo", time_to_train_s=7.0, scale="n1x2", flop_per_j=2e9, power_method="declared"),
+    score("mlperf_hpc", "deepcam", reason="the target was not reached"),
+    score("hpc_ai500", "images", vflops_flop_per_s=3e12),
+    score("hpc_ai500", "images", vflops_flop_per_s=5e12, scale="n1x4"),
+]
+HPL = {"order": 2000, "block": 64, "process_rows": 1, "process_columns": 1}
+
+
+def tables(**changed: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    power = pd.DataFrame([{**make_point(), "instrument": "rapl", "mean_power_w": 90.0}]).reindex(
+        columns=columns_of("power")
+    )
+    scores = pd.DataFrame(SCORES).reindex(columns=columns_of("scores"))
+    return {"scores": scores, "ceilings": make_ceilings(), "power": power, **changed}
+
+
+def report(folder: Path, *runs: dict[str, Any]) -> Path:
+    path = folder / "hpl.json"
+    path.write_text(HplReport(runs=tuple(HplRun(**HPL, **run) for run in runs)).model_dump_json())
+    return path
+
+
+def cell(table: pd.DataFrame, origin: str, quantity: str, what: str) -> pd.Series:
+    (row,) = [
+        row for _, row in table.iterrows() if (row["list"], row["quantity"], row["what"]) == (origin, quantity, what)
+    ]
+    return row
+
+
+def test_each_list_has_the_best_by_its_own_rule(tmp_path: Path) -> None:
+    runs = [
+        {"measured_rate_flop_per_s": rate, "verdict": verdict} for rate, verdict in ((4e10, "passed"), (9e10, "failed"))
+    ]
+    table = machine_overview(tables(), [report(tmp_path, *runs)], [])
+    assert list(table.columns) == list(columns_of("machine_overview"))
+    best = cell(table, "MLPerf HPC", "time to train", "cosmo")
+    assert (best["value"], best["unit"], best["n"]) == (7.0, "s", 2)  # the shortest
+    assert "n1x2" in best["setting"]
+    assert cell(table, "HPC AI500", "VFLOPS", "images")["value"] == 5e12  # the largest
+    efficiency = cell(table, "MLPerf HPC", "FLOPS per watt", "cosmo")
+    assert (efficiency["value"], efficiency["method"]) == (2e9, "declared")
+    hpl = cell(table, "TOP500", "rate", "HPL")
+    assert (hpl["value"], hpl["n"], hpl["method"]) == (4e10, 1, "measured")  # a failed check is no score
+    assert "N 2000" in hpl["setting"]
+    assert cell(table, "STREAM", "memory bandwidth", "NumPy add")["value"] == 2.1e10
+    read = cell(table, "IO500", "read bandwidth", "shared")
+    assert read["value"] == 1.4e9
+    assert NOT_IO500() in read["reason"]
+    assert cell(table, "energy", "power of training", "rapl")["value"] == 90.0
+    assert table.loc[table["value"].notna(), "rule"][table["list"] != "energy"].astype(bool).all()
+
+
+def test_what_was_not_measured_is_blank_with_its_reason(tmp_path: Path) -> None:
+    table = machine_overview(tables(), [], [tmp_path / "lost.out"])
+    for origin, quantity, what, reason in (
+        ("MLPerf HPC", "time to train", "deepcam", "the target was not reached"),
+        ("HPL-MxP", "rate", "HPL-MxP", NO_MXP()),
+        ("Green500", "energy efficiency", "HPL", NO_POWER_OF_HPL()),
+        ("TOP500", "rate", "HPL", "lost.out"),
+    ):
+        row = cell(table, origin, quantity, what)
+        assert math.isnan(row["value"])
+        assert reason in row["reason"]
+    assert cell(machine_overview(tables(), [], []), "TOP500", "rate", "HPL")["reason"] == NO_HPL()
+
+
+@pytest.mark.parametrize(
+    ("name", "origin", "what", "rate"),
+    [
+        ("hplmxp/nvidia_hplmxp_8xH200_pass.out", "HPL-MxP", "HPL-MxP", 1.4432e15),
+        ("hpl/HPL_pass.out", "TOP500", "HPL", 90.979e9),
+        ("hpl/HPL_mixed.out", "TOP500", "HPL", 80.604e9),  # the best that passed
+    ],
+)
+def test_outputs_of_a_site_stand_beside_its_training(name: str, origin: str, what: str, rate: float) -> None:
+    row = cell(machine_overview(tables(), [], [sample(name)]), origin, "rate", what)
+    assert row["value"] == pytest.approx(rate, rel=1e-3)
+    assert row["source"].endswith(name.partition("/")[2])
+
+
+def test_without_any_result_the_table_still_says_what_is_missing() -> None:
+    empty = {name: pd.DataFrame(columns=list(columns_of(name))) for name in ("scores", "ceilings", "power")}
+    table = machine_overview(empty, [], [])
+    assert table["list"].to_list() == ["TOP500", "HPL-MxP", "Green500"]
+    assert table["value"].isna().all()

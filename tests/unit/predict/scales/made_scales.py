@@ -1,0 +1,70 @@
+"""A study whose steps follow the model exactly, so that each prediction can be checked by hand."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from unit.predict.steps.made_blocks import make_block, make_step
+from unit.predict.what_if import studies
+
+from hpcai.predict.scales.measured import MeasuredScales
+from hpcai.predict.what_if.measured import Point
+from hpcai.predict.what_if.step_model import setting_of
+
+PARAMETERS = 1000
+"""4,000 bytes in one message, 1,000 in each of four."""
+CONTENTION, SLOWEST, CALL_S, TRANSFER_S = 1.25, 1.1, 0.010, 0.002
+"""Calls of any size take as long."""
+UPDATE_S = 0.5
+FACTOR = 1.2
+"""Measured over modelled computing."""
+
+
+def blocks_s(batch: int) -> float:
+    return batch / 4 + UPDATE_S
+
+
+def step_s(ranks: int, batch: int, factor: float = FACTOR) -> float:
+    alone_s = factor * blocks_s(batch // ranks)
+    return alone_s if ranks == 1 else alone_s * CONTENTION * SLOWEST + CALL_S
+
+
+def make_point(benchmark: str, ranks: int, batch: int, **changes: Any) -> Point:
+    row = studies.scale(
+        ranks, batch, step_s(ranks, batch), **{"benchmark": benchmark, "cycle_time_s": math.nan, **changes}
+    )
+    return Point(row, setting_of(row), float(row["step_time_median_s"]))
+
+
+def links() -> pd.DataFrame:
+    rows = [
+        {"what": what, "engine": "horovod", "scope": "node", "ranks": 2, "bytes": size, "time_s": time_s}
+        for size in (4, 100_000)
+        for what, time_s in (("call", CALL_S), ("transfer", TRANSFER_S))
+    ]
+    return pd.DataFrame(rows)
+
+
+def groups() -> pd.DataFrame:
+    shared = {"ranks": 1, "instances": 2, "contention_ratio": 1 / CONTENTION}
+    return pd.DataFrame([{"benchmark": benchmark, **shared} for benchmark in ("one", "two")])
+
+
+def make_measured(*points: Point, **changes: Any) -> MeasuredScales:
+    names = ("one", "two", "three")
+    steps = tuple(
+        make_step(
+            make_block(count=1, cpu_time_s=batch / 4),
+            network=name,
+            batch=batch,
+            update_s=UPDATE_S,
+            parameters=PARAMETERS,
+        )
+        for name in names
+        for batch in (4, 8)
+    )
+    made = points or tuple(make_point(name, ranks, 8) for name in names for ranks in (1, 2))
+    scatter = dict.fromkeys(names, np.array([1.0] * 70 + [SLOWEST] * 30))
+    facts = {"points": made, "steps": steps, "contention": groups(), "links": links(), "scatter": scatter}
+    return MeasuredScales(**{**facts, "shared_core": True, "sources": ("scales.parquet",), **changes})

@@ -1,0 +1,72 @@
+"""Steps rebuilt from a timeline, and what follows from changes."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from unit.profiles.profile_folders import STEPS_S, make_profile
+from unit.profiles.timeline_text import timeline_text
+
+from hpcai.core.errors import ParseError
+from hpcai.predict.scales.replay import Change, MessageParts, StepParts, replay_step, split_steps, typical_step
+from hpcai.profiles.timeline import traffic_of
+
+START_S = 1000 + STEPS_S[0] - 0.25
+MESSAGE = MessageParts(0.030, 0.0005, 0.004, 0.001, 0.0002, 0.002, 131_072.0)
+STEP = StepParts((MESSAGE,), 0.005, 0.0427)
+
+
+@pytest.fixture
+def parts(tmp_path):
+    profile = make_profile(tmp_path / "p", "timeline", {"timeline.json": timeline_text(START_S)}, ranks_per_node=2)
+    traffic = traffic_of(profile, profile.steps())
+    return split_steps(traffic.spans, traffic.timeline.cycles, traffic.steps)
+
+
+def test_the_parts_of_a_step_are_those_of_its_timeline(parts):
+    assert len(parts) == 4
+    message = parts[0].messages[0]
+    assert message.compute_s == pytest.approx(0.1)
+    assert message.agreement_s == pytest.approx(0.040)
+    assert message.transfer_s == pytest.approx(0.010)
+    assert message.copies_s == pytest.approx(0.002)
+    assert message.size_bytes == 2048
+    assert parts[0].after_s == pytest.approx(0.5 - 0.152)
+    assert replay_step(typical_step(parts)) == pytest.approx(0.5)
+
+
+def test_without_messages_there_is_no_replay():
+    empty = pd.DataFrame({"tensor": [], "activity": [], "start_s": [], "duration_s": [], "bytes": []})
+    steps = pd.DataFrame({"start_s": [0.0], "duration_s": [1.0]})
+    with pytest.raises(ParseError):
+        split_steps(empty, pd.DataFrame({"time_s": []}), steps)
+
+
+def test_medians_of_parts_are_no_sum():
+    other = StepParts((replace(MESSAGE, compute_s=0.050, transfer_s=0.001),), 0.006, 0.0627)
+    last = StepParts((replace(MESSAGE, compute_s=0.020, transfer_s=0.003),), 0.001, 0.0297)
+    typical = typical_step([STEP, other, last])
+    assert typical.step_s == STEP.step_s
+    assert replay_step(typical) == pytest.approx(0.0427)
+
+
+@pytest.mark.parametrize(
+    ("change", "step_s"),
+    [
+        (Change(), 0.0427),
+        (Change(bandwidth_ratio=2.0), 0.0427 - 0.0009),  # of 2 ms 0.2 are those of a short message
+        (Change(negotiated=False), 0.0427 - 0.0015),
+        (Change(fusion_bytes=65536.0), 0.0427 + 0.0002),  # a second message
+        (Change(cycle_s=5e-3), 0.0427 + 0.004 + 0.002),  # half a cycle until the request is seen, one to agree
+        (Change(slow_ratio=2.0), 0.0427 + 0.034 + 0.005),  # the slowest rank computes 39 ms
+    ],
+)
+def test_changes_by_hand(change, step_s):
+    assert replay_step(STEP, change, 0.0002) == pytest.approx(step_s)
+
+
+def test_messages_travel_while_others_are_computed():
+    early = replace(MESSAGE, compute_s=0.010, others_s=0.0)
+    late = replace(MESSAGE, compute_s=0.020, others_s=0.0)
+    both = replay_step(StepParts((early, late), 0.005, 0.0))
+    assert both == pytest.approx(0.010 + 0.020 + 0.0005 + 0.001 + 0.0022 + 0.005)
