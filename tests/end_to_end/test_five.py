@@ -12,7 +12,9 @@ from browser.checks import check_page, missing_browser
 from end_to_end.rank_runs import check_log
 from end_to_end.studies import BENCHMARKS, captures_of
 
+from hpcai.machine.work.compiled_step import DENSE
 from hpcai.machine.work.step import WorkReport
+from hpcai.parsers.hlo.traffic import UNKNOWN_TRIPS
 from hpcai.parsers.horovod.timeline import read_timeline
 from hpcai.records.run import FINISHED, read_part, read_record
 from hpcai.records.weak import GROUP, WeakGroup
@@ -21,8 +23,8 @@ HPC_AI500 = ("resnet50", "extreme_weather")
 WEAK = "results/weak/cosmoflow_mini/fp32/n1x1"
 FUSION_BYTES = 4096
 MEMORY_REMARKS = {
-    "deepcam": "the traffic is with the dense gradients that XLA for processors makes of those of depthwise kernels",
-    "extreme_weather": "4 loops without a known number of trips are counted once",
+    "deepcam": DENSE,
+    "extreme_weather": UNKNOWN_TRIPS(loops=4),
 }
 """What the memory traffic leaves out or holds too much of."""
 

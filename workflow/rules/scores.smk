@@ -14,12 +14,6 @@ SCORES = [
 ]
 
 
-def hpl_reports(_wildcards):
-    """Runs of HPL on this machine that are there already: no score waits for them."""
-    file = f"results/predict/{CAMPAIGN.machine.name}/hpl.json"
-    return [file] if Path(file).exists() else []
-
-
 rule score_study:
     input:
         records=RECORDS_TO_ANALYSE,
@@ -35,7 +29,10 @@ rule score_study:
         published=PUBLISHED,
         study="results/study.json",
         earlier=[f"{folder}/tables/runs.parquet" for folder in EARLIER_STUDIES],
-        hpl=hpl_reports,
+        # Runs of HPL on this machine that are there already: no score waits for them.
+        hpl=lambda _: list(
+            map(str, Path(f"results/predict/{CAMPAIGN.machine.name}").glob("hpl.json"))
+        ),
     output:
         tables=table_files(SCORE_TABLES),
         summary="results/scoring.json",

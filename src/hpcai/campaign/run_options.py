@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hpcai.config.load import read_settings
+from hpcai.config.study import configuration_folder
 from hpcai.core.errors import ConfigError
 
 ANSWERS = {
@@ -79,7 +80,7 @@ def _has_engine_or_image(file: Path, given: Mapping[str, str]) -> bool:
         study = {**read_settings(file), **given}
         if study.get("engine"):
             return True
-        folder = Path(str(study.get("config_dir") or file.parent))
+        folder = configuration_folder(file, str(study.get("config_dir") or ""))
         software = read_settings(folder / "machines" / f"{study.get('machine')}.yaml").get("software")
     except ConfigError:  # the workflow reports what is wrong with it
         return False

@@ -13,6 +13,7 @@ from typing import Any
 from hpcai.campaign.child import snakemake_program
 from hpcai.config.plans import Campaign
 from hpcai.config.reading import Problems, read_yaml
+from hpcai.config.study import configuration_folder
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
 from hpcai.measure.provenance import source_root
@@ -114,7 +115,7 @@ def _dry_run(campaign: Campaign, study: Path, profile: str) -> list[dict[str, An
     measured = campaign.study.predict.measured_files(campaign.machine.name)
     targets = ["all", *(["predict", "regressors"] if any(measured.values()) else [])]
     command = [snakemake_program(), *targets, "--profile", profile, "--configfile", str(study), *there]
-    folder = campaign.study.config_dir or str(study.parent)
+    folder = configuration_folder(study, campaign.study.config_dir)
     command += ["--config", f"config_dir={folder}", "--dry-run", "--forceall", "--nolock"]
     with tempfile.NamedTemporaryFile("r") as journal:
         environment = {**os.environ, "HPCAI_JOURNAL": journal.name}

@@ -16,7 +16,7 @@ from hpcai.config.rounds import check_rounds
 from hpcai.config.run_table import read_rows
 from hpcai.config.runs import Point, RunPlan, RunRow, WeakRow
 from hpcai.config.sharing import Sharing
-from hpcai.config.study import Study
+from hpcai.config.study import Study, configuration_folder
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import read_regular, write_atomically
@@ -115,16 +115,12 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
 def load_study_file(path: Path) -> Campaign:
     """Read a study file and check it with all files that it names, located next to it.
 
-    Its folder, or the nearest one above it, has the machines: config/ holds studies in folders of their own.
-
     Raises
     ------
     ConfigError
         Lists every error of every file.
     """
-    above = path.absolute().parents
-    folder = next((one for one in above if (one / "machines").is_dir()), path.parent)
-    return load_campaign(read_settings(path), folder, str(path))
+    return load_campaign(read_settings(path), configuration_folder(path), str(path))
 
 
 def read_settings(path: str | Path) -> dict[str, object]:

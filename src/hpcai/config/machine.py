@@ -184,8 +184,8 @@ class HplMachine(Settings):
     efficiencies: HplEfficiencies | None = None
     command: tuple[CommandWord, ...] = Field(
         default=(),
-        description="How HPL is started here, a word each, with {processes} for their number: mpirun -np "
-        "{processes} and a site's xhpl. It finds HPL.dat in its folder. Blank: Debian's hpcc.",
+        description="How a site's HPL is started, a word each, with {processes} for their number. "
+        "It finds HPL.dat in its folder. Blank: Debian's hpcc.",
     )
     outputs: tuple[SafePath, ...] = Field(
         default=(),

@@ -1,5 +1,6 @@
 """The study file: benchmarks, machine, rules, seeds and limits."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -106,3 +107,19 @@ class Study(Settings):
         if not self.time_staging and self.rule_set != "hpc_3.0.0":
             raise ValueError(STAGING_ON_CLOCK(rule_set=self.rule_set))
         return self
+
+
+def configuration_folder(study_file: Path, config_dir: str | None = None) -> Path:
+    """Return the folder with a study's machines, benchmarks and run tables.
+
+    Parameters
+    ----------
+    study_file
+        Its folder, or the nearest one above it, has the machines: config/ holds studies in folders of their own.
+    config_dir
+        The study's key, which takes precedence.
+    """
+    if config_dir:
+        return Path(config_dir)
+    above = study_file.absolute().parents
+    return next((folder for folder in above if (folder / "machines").is_dir()), study_file.parent)

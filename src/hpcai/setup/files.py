@@ -10,6 +10,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hpcai.config.plans import Campaign
+from hpcai.config.study import configuration_folder
 from hpcai.launchers.registry import LAUNCHERS, default_launcher
 from hpcai.setup.site import ProfileValues, Site, Value
 
@@ -78,7 +79,7 @@ def machine_file(campaign: Campaign, study: Path) -> Path:
     campaign, study
         The checked study, and its file.
     """
-    folder = Path(campaign.study.config_dir) if campaign.study.config_dir else study.parent
+    folder = configuration_folder(study, campaign.study.config_dir)
     return folder / "machines" / f"{campaign.machine.name}.yaml"
 
 

@@ -44,7 +44,7 @@ END_LIMIT_S = 8.0
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training.launch_nodes", description="Ranks over nodes.")
-    parser.add_argument("--gloo", action="store_true", help="accepted for compatibility with horovodrun")
+    parser.add_argument("--gloo", action="store_true", help="accepted, because Horovod's own launcher has it")
     parser.add_argument("--hosts", required=True, help="nodes of the job, separated by commas, in the order of ranks")
     parser.add_argument("--ranks-per-node", type=int, required=True)
     parser.add_argument("step", nargs="+", help="the step's command with its options and the program, after --")

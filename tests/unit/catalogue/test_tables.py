@@ -167,6 +167,7 @@ def declared_in_rules() -> set[str]:
 def test_every_table_of_the_workflow_is_declared_and_the_other_way_round() -> None:
     rules = declared_in_rules() - {
         *("predict_published", "fit_kernels", "validate_hpl", "predict_study", "judge_steps", "sum_blocks"),
+        "predict_scales",
     }
     written = rules | set(VIEWS)
     declared = {name for name, one in tables().items() if one.file and not name.startswith("mlperf_")}

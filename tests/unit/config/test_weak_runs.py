@@ -50,7 +50,7 @@ def test_groups_change_no_plan_of_the_runs(folder):
 BAD_ROWS = [
     (
         "cosmoflow_tiny\tfp32\t1\t1\t3\tfp32\tnone\t",
-        r"weak.tsv: line 2: instances: found 3; allowed: at most 2: so many of 1 x 1 ranks .* 'laptop'",
+        r"weak.tsv: line 2: instances: found 3; allowed: at most 2: this many of 1 x 1 ranks .* 'laptop'",
     ),
     ("cosmoflow_tiny\tfp32\t1\t2\t2\tfp32\tnone\t", r"instances: found 2; allowed: at most 1"),
     ("cosmoflow_tiny\tfp32\t1\t1\t0\tfp32\tnone\t", r"instances: found 0"),

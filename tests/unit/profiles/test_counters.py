@@ -21,8 +21,8 @@ NVPROF = """==7== NVPROF is profiling process 7, command: python
 "Tesla V100 (0)","volta_sgemm_128x64_nn",4,"ipc","Executed IPC",1.500000,1.500000,1.500000
 """
 PERF = "1000,,cycles:u,5000,100.00,,\n1500,,instructions:u,5000,100.00,1.50,insn per cycle\n"
-# Event lines in perf's format. Intel's are quoted in public repositories (Skylake-SP), here without the cgroup field. AMD's
-# FLOP line may be a fixture of its repository; the counts of its memory events (Zen 4) were put into this format by hand.
+# Event lines in perf's format. Intel's are quoted in public repositories (Skylake-SP), here without the cgroup field.
+# AMD's FLOP line may be a fixture of its repository; its memory events (Zen 4) were put into this format by hand.
 INTEL_WORK = """8693488,,fp_arith_inst_retired.scalar_double,332104389,33.42,,
 0,,fp_arith_inst_retired.scalar_single,332059617,33.42,,
 0,,fp_arith_inst_retired.128b_packed_double,332052099,33.41,,

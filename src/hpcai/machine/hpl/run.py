@@ -214,7 +214,7 @@ ATTEMPTS = 3
 """Maximum number of attempts until a run has the cores to itself; all attempts stay in the report."""
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 NO_COMMAND = Message(
-    "hpl_run.no_command", "not measured: hpl.command of the machine file: {word} is not on the PATH of this node"
+    "run.no_command", "not measured: hpl.command of the machine file: {word} is not on the PATH of this node"
 )
 ROUNDING_S = 0.0051
 """Tolerance [s]: the row of results has two decimals, the summary repeats its time with more digits."""
