@@ -72,8 +72,8 @@ def alone(catalysts: Catalysts) -> Run:
     ("name", "point", "rounding"),
     [
         ("plain", {}, 1e-4),
-        ("compressed", {"compression": "fp16"}, 1e-2),
-        ("accumulated", {"accumulation": 2}, 1e-4),
+        pytest.param("compressed", {"compression": "fp16"}, 1e-2, marks=pytest.mark.slow),
+        pytest.param("accumulated", {"accumulation": 2}, 1e-4, marks=pytest.mark.slow),
     ],
 )
 def test_ranks_exchange_once_in_a_step_and_take_the_step_of_one_rank(

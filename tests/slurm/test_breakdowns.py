@@ -165,6 +165,7 @@ def test_a_requeued_job_is_one_run(three):
     require_nothing_left(campaign)
 
 
+@pytest.mark.slow
 def test_a_job_without_memory_is_measured_again_with_more(three):
     campaign = three["greedy"]
     assert campaign.status == 1

@@ -48,6 +48,7 @@ def test_the_check_names_file_key_words_and_limit(campaign):
     assert campaign.cluster.jobs() == before  # nothing was submitted
 
 
+@pytest.mark.slow
 def test_the_doctor_says_why_nothing_has_started(campaign):
     assert campaign.run("pack", "--retries", "0") == 1
     status, said = campaign.hpcai("doctor")

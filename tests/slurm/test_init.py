@@ -57,6 +57,7 @@ def test_what_is_written_passes_the_check(cluster, written):
     assert open_gaps(sorted(written.folder.glob("config/machines/*.yaml")))
 
 
+@pytest.mark.slow
 def test_the_first_submission_is_measured(cluster, written):
     """Data, packing and one run on both nodes, as three jobs; its ranks only obey their plan, for fewer epochs."""
     study = written.folder / "config/study.yaml"

@@ -46,7 +46,7 @@ def test_an_archive_has_the_same_verdict(repository, tmp_path):
     assert packed.package_answers == folder.package_answers
     assert packed.complies
     assert [one.accepted for one in packed.submissions] == [True, True]
-    assert "no folder" in packed.not_checked[0]
+    assert "not a folder" in packed.not_checked[0]
 
 
 def test_a_single_log(tmp_path):
