@@ -27,7 +27,7 @@ GOAL_RATIO = 0.05
 EXAMPLE = """\b
 examples:
   hpcai predict replay results                                           # all timelines, and the usual questions
-  hpcai predict replay results --benchmark cosmoflow_tiny --cycle-ms 10 --slow-rank 1.5"""
+  hpcai predict replay results --benchmark NAME --cycle-ms 10 --slow-rank 1.5"""
 NO_TIMELINES = Message(
     "predict_replay.no_timelines",
     "no measured timeline{of} in profiles/timeline, expected at least one: profile a scale of two ranks or more",

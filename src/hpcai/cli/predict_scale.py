@@ -36,8 +36,8 @@ app = typer.Typer()
 EXAMPLE = """\b
 examples:
   hpcai predict scale results                                            # errors on all scales, each held out
-  hpcai predict scale results --benchmark cosmoflow_tiny --ranks 2 --batch 32
-  hpcai predict scale results --benchmark cosmoflow_tiny --ranks 2 --groups 4 --output json"""
+  hpcai predict scale results --benchmark NAME --ranks 2 --batch 32
+  hpcai predict scale results --benchmark NAME --ranks 2 --groups 4 --output json"""
 NOT_MEASURED = Message(
     "predict_scale.not_measured", "benchmark {benchmark!r} has no measured scale, expected one of {known}"
 )

@@ -149,11 +149,6 @@ def prepare(subject: "Subject") -> Prepared:
     return Prepared(subject, found, update)
 
 
-def time_subject(subject: "Subject", enough_s: float = ENOUGH_S) -> StepTimes:
-    """Return the times of a subject's step, update and blocks, all measured in turn."""
-    return time_prepared(prepare(subject), enough_s)
-
-
 def time_prepared(prepared: Prepared, enough_s: float) -> StepTimes:
     """Return the times of what is compiled, measured in turn."""
     subject, found = prepared.subject, prepared.found

@@ -9,7 +9,7 @@ import tensorflow as tf
 from unit.training.training_plans import make_plan
 
 from hpcai.machine.blocks.compile import compile_block, describe, make_graph
-from hpcai.machine.blocks.process import NO_LONGER, ROUNDS, find_distinct, time_subject, trace_subject
+from hpcai.machine.blocks.process import NO_LONGER, ROUNDS, find_distinct, prepare, time_prepared, trace_subject
 from hpcai.machine.blocks.subject import Subject, reference_subject
 from hpcai.machine.blocks.trace import BEGINNINGS
 from hpcai.machine.blocks.work import count_flop, kind_of
@@ -151,7 +151,7 @@ def test_a_block_computes_what_the_step_does(make):
 def test_times_are_of_all_blocks_and_of_the_update():
     subject = small_cnn()
     before = [variable.numpy().copy() for variable in subject.model.trainable_variables]
-    times = time_subject(subject, enough_s=0.0)
+    times = time_prepared(prepare(subject), enough_s=0.0)
     assert (times.network, times.batch, times.rounds) == ("small_cnn", SAMPLES, ROUNDS[0])
     assert times.parameters == count_parameters(reference_network("small_cnn"))
     assert times.step_s > 0
