@@ -7,6 +7,7 @@ to choose them.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 Floats = NDArray[np.float64]
-STARTS = 3
+STARTS = 2
 JITTER = 1e-8
+FEW = {"maxiter": 40}
+"""Steps of a search; later ones change no estimate by much."""
 LENGTHS, NOISES = (0.05, 100.0), (1e-3, 1.0)
 """Limits of lengths, in standard deviations of an input, and of noise, in those of the targets."""
 
@@ -68,7 +71,8 @@ def _search(inputs: Floats, values: Floats, random: np.random.Generator) -> Floa
     starts = [np.array([1.0] * sizes + [0.0, -1.0, -2.0])]
     starts += [starts[0] + random.normal(0, 0.7, sizes + 3) for _ in range(STARTS - 1)]
     starts = [np.clip(start, *np.transpose(bounds)) for start in starts]
-    found = [minimize(_loss, start, (inputs, values), jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
+    how: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": FEW}
+    found = [minimize(_loss, start, (inputs, values), **how) for start in starts]
     return np.asarray(min(found, key=lambda one: one.fun).x)
 
 

@@ -23,6 +23,7 @@ LEAST_BLOCKS = 40
 """Timed blocks of other networks, or of random sizes, that a regressor needs."""
 LEAST_OF_KIND = 12
 """With fewer blocks of a kind, those of all kinds estimate it."""
+ANY_KIND = -1
 FOLDS = 5
 """Parts of the random blocks, each estimated from the others."""
 MEDIAN_GOAL_RATIO, P90_GOAL_RATIO = 0.08, 0.20
@@ -129,7 +130,7 @@ def describe_blocks(blocks: pd.DataFrame) -> Floats:
 
 
 def train_by_kind(inputs: Floats, targets: Floats, seed: int) -> Callable[[Floats], Floats]:
-    """Fit a Gaussian process to the blocks of each kind; where they are too few, one to all blocks.
+    """Fit a Gaussian process to the blocks of each kind; where they are too few, one to all blocks serves all such kinds.
 
     Parameters
     ----------
@@ -141,16 +142,16 @@ def train_by_kind(inputs: Floats, targets: Floats, seed: int) -> Callable[[Float
         Of starts.
     """
     kinds = slice(len(SIZES), None)
+    counts = (inputs[:, kinds] > 0).sum(axis=0)
     fitted: dict[int, Callable[[Floats], Floats]] = {}
 
     def fit(place: int) -> Callable[[Floats], Floats]:
-        own = inputs[:, kinds][:, place] > 0
-        if own.sum() < LEAST_OF_KIND:
-            return fit_process(inputs, targets, seed)
+        own = inputs[:, kinds][:, place] > 0 if place != ANY_KIND else np.ones(len(inputs), bool)
         return fit_process(inputs[own], targets[own], seed)
 
     def estimate(asked: Floats) -> Floats:
         places = asked[:, kinds].argmax(axis=1)
+        places = np.where(counts[places] < LEAST_OF_KIND, ANY_KIND, places)
         found = np.empty(len(asked))
         for place in np.unique(places):
             if place not in fitted:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.linalg import lu_factor, solve_triangular
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.core.disturbance import Disturbance
 from hpcai.machine.hpl import blas_rates
 from hpcai.machine.hpl.blas_rates import BlasReport, count_timings, measure_blas_rates, plan_rates
@@ -175,3 +176,7 @@ def test_more_processes_than_cores_are_said(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(blas_rates, "PARTS", (1.0,))
     report = measure_blas_rates([{"order": 64, "block": 16, "process_columns": 1000}])
     assert all("1000 processes" in rate.reason for rate in report.rates)
+
+
+def test_the_table_has_its_declared_columns_in_their_order():
+    assert tuple(BlasReport().frame("").columns) == columns_of("hpl_rates")
