@@ -130,7 +130,7 @@ def describe_blocks(blocks: pd.DataFrame) -> Floats:
 
 
 def train_by_kind(inputs: Floats, targets: Floats, seed: int) -> Callable[[Floats], Floats]:
-    """Fit a Gaussian process to the blocks of each kind; where they are too few, one to all blocks serves all such kinds.
+    """Fit a Gaussian process to the blocks of each kind; one to all blocks serves the kinds with too few.
 
     Parameters
     ----------
