@@ -21,7 +21,7 @@ NOTHING = "no block was estimated, and no allreduce was measured over enough siz
 NO_BLOCK = "no block was both estimated and timed"
 NO_ALLREDUCE = "no allreduce was predicted from its other sizes"
 MARKERS = "os^vDP*X"
-WIDTH, HEIGHT = 10.6, 4.6
+WIDTH, HEIGHT = 10.6, 5.0
 
 
 @figure(
@@ -55,7 +55,7 @@ def plot_step_validation(
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         left, right = figure.subplots(1, 2)
         entries = {**_draw_blocks(left, blocks, block_kinds), **_draw_calls(right, calls)}
-        figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=3)
+        figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=2)
         return figure
 
 
