@@ -12,6 +12,8 @@ SCORES = [
     ),
     "results/scoring.json",
 ]
+# Runs of HPL on this machine that are there already: no score waits for them.
+HPL_RUNS = [*map(str, Path("results/predict", CAMPAIGN.machine.name).glob("hpl.json"))]
 
 
 rule score_study:
@@ -29,10 +31,7 @@ rule score_study:
         published=PUBLISHED,
         study="results/study.json",
         earlier=[f"{folder}/tables/runs.parquet" for folder in EARLIER_STUDIES],
-        # Runs of HPL on this machine that are there already: no score waits for them.
-        hpl=lambda _: list(
-            map(str, Path(f"results/predict/{CAMPAIGN.machine.name}").glob("hpl.json"))
-        ),
+        hpl=HPL_RUNS,
     output:
         tables=table_files(SCORE_TABLES),
         summary="results/scoring.json",

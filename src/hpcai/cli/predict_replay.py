@@ -4,21 +4,22 @@ import json
 import math
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
 import typer
 
+from hpcai.catalogue.points import POINT
 from hpcai.cli.options import Command, argument, choice, count, flag, option, takes
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
 from hpcai.core.table_files import read_parquet
 from hpcai.core.text_table import say_table
-from hpcai.metrics.profiles.link import TRANSFER
-from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, StepParts, replay_step, split_steps, typical_step
+from hpcai.metrics.profiles.link import TRANSFER, of_engine
+from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, replay_step, split_steps, typical_step
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.timeline import traffic_of
 
@@ -156,15 +157,10 @@ def _rebuild(results: Path, profile: Profile, changes: dict[str, Change]) -> dic
         "relative_error_ratio": rebuilt_s / step.step_s - 1,
         "timed_s": _timed_s(results, profile),
         "what_if_s": {name: replay_step(step, change, latency_s) for name, change in changes.items()},
-        "parts": _plain(step),
+        "parts": {"messages": [asdict(one) for one in step.messages], "after_s": step.after_s},
         "method": "modelled",
         "source": str(traffic.timeline.spans.source),
     }
-
-
-def _plain(step: StepParts) -> dict[str, Any]:
-    messages = [{name: getattr(one, name) for name in one.__dataclass_fields__} for one in step.messages]
-    return {"messages": messages, "after_s": step.after_s}
 
 
 def _latency_s(results: Path, profile: Profile) -> float:
@@ -172,8 +168,9 @@ def _latency_s(results: Path, profile: Profile) -> float:
     file = results / "tables/links.parquet"
     if not file.is_file():
         return math.nan
-    links, point = read_parquet(file), profile.plan.point
-    own = links[(links["what"] == TRANSFER) & (links["ranks"] == point.ranks) & (links["engine"] == point.engine)]
+    point = profile.plan.point
+    links = of_engine(read_parquet(file), point.engine)
+    own = links[(links["what"] == TRANSFER) & (links["ranks"] == point.ranks)]
     return float(own.sort_values("bytes")["time_s"].iloc[0]) if len(own) else math.nan
 
 
@@ -183,9 +180,7 @@ def _timed_s(results: Path, profile: Profile) -> float | None:
     if not file.is_file():
         return None
     scales = read_parquet(file)
-    same = pd.Series(True, index=scales.index)
-    for name in ("benchmark", "variant", "engine", "scale"):
-        same &= scales[name] == profile.identity[name]
+    same = (scales[POINT] == pd.Series(profile.identity)[POINT]).all(axis=1)
     found = scales[same]["step_time_median_s"].dropna()
     return float(found.iloc[0]) if len(found) else None
 

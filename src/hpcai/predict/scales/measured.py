@@ -13,8 +13,7 @@ from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
 from hpcai.core.table_files import read_parquet
 from hpcai.predict.steps.report import BlocksReport, StepTimes
-from hpcai.predict.what_if.measured import Point
-from hpcai.predict.what_if.step_model import setting_of
+from hpcai.predict.what_if.measured import Point, measured_points
 from hpcai.records.run import RAW, RunRecord, check_raw_file, read_part, read_record
 
 Floats = NDArray[np.float64]
@@ -112,8 +111,7 @@ def read_measured_scales(files: ScaleFiles, runs: Path) -> MeasuredScales:
         Folder of the timed runs, whose steps tell how they scatter.
     """
     scales, links, contention = (read_parquet(file) for file in (files.scales, files.links, files.contention))
-    known = scales[scales["step_time_median_s"] > 0]
-    points = tuple(Point(row, setting_of(row), float(row["step_time_median_s"])) for row in known.to_dict("records"))
+    points = measured_points(scales)
     steps = read_part(BlocksReport, files.blocks).steps if files.blocks else ()
     records = read_records(runs, points)
     machines = [record.plan.machine for parts in records.values() for _, record in parts]

@@ -83,6 +83,12 @@ class Point:
         return str(self.row["scale"])
 
 
+def measured_points(scales: pd.DataFrame) -> tuple[Point, ...]:
+    """Return the rows of table ``scales`` that have a measured step."""
+    known = scales[scales["step_time_median_s"] > 0]
+    return tuple(Point(row, setting_of(row), float(row["step_time_median_s"])) for row in known.to_dict("records"))
+
+
 @dataclass(frozen=True)
 class MeasuredStudy:
     """Points of a study and models of their steps.
@@ -119,10 +125,7 @@ class MeasuredStudy:
         steps: Sequence[StepTimes] = (),
     ) -> "MeasuredStudy":
         """Extract from the tables the points that a prediction can start from."""
-        known = tables.scales[(tables.scales["step_time_median_s"] > 0) & tables.scales["benchmark"].isin(list(layers))]
-        points = tuple(
-            Point(row, setting_of(row), float(row["step_time_median_s"])) for row in known.to_dict("records")
-        )
+        points = measured_points(tables.scales[tables.scales["benchmark"].isin(list(layers))])
         return cls(tables, layers, machine, points, overlap, regressors or {}, steps)
 
     def series(self) -> Iterator[tuple[Point, ...]]:
