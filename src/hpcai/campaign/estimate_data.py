@@ -10,7 +10,8 @@ from hpcai.config.workloads import Benchmark
 from hpcai.data.catalogue import Archive
 from hpcai.data.manifest import Manifest, read_manifest
 from hpcai.data.module import DataModule
-from hpcai.data.pack import PackManifest, read_pack
+from hpcai.data.pack import read_pack
+from hpcai.data.packed import PackManifest
 from hpcai.data.registry import data_module
 
 Method = Literal["measured", "modelled", "upper bound", "declared", "not known"]
@@ -120,7 +121,7 @@ def _sample_bytes(module: DataModule[Any], manifest: Manifest | None) -> Amount:
     if data.source == "existing":
         return Amount(0, "declared", f"they stay in {data.path}")
     if manifest is not None:
-        return Amount(sum(entry.bytes for entry in manifest.entries), "measured", "manifest.json")
+        return Amount(manifest.entries.total("bytes"), "measured", "manifest.json")
     sizes = module.sample_sizes()
     if sizes.container_bytes is None:
         return unknown("samples differ in size")
@@ -147,7 +148,7 @@ def _shards(
     if pack is not None:
         count = Amount(len(pack.shards) + 1, "measured", "packed.json")
         return count, Amount(pack.packed_bytes, "measured", "packed.json")
-    files = {split: module.split_files(split) for split in SPLITS}
+    files = {split: module.split_members(split) for split in SPLITS}
     each = [min(benchmark.pack.shards, count or benchmark.pack.shards) for count in files.values()]
     count = Amount(sum(each) + 1, "modelled" if all(files.values()) else "upper bound", "pack.shards for each split")
     if content.value is None:

@@ -18,7 +18,8 @@ from hpcai.core.errors import DatasetError
 from hpcai.core.files import write_atomically
 from hpcai.core.messages import Message, at
 from hpcai.data.catalogue import Archive
-from hpcai.data.manifest import read_json
+from hpcai.data.globus import collection_of, fetch_folder
+from hpcai.data.tabled import read_json
 
 logger = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 16
@@ -110,6 +111,8 @@ def fetch_archive(archive: Archive, folder: Path, patience: Patience | None = No
         in its name.
     """
     if archive.format == "folder":
+        if collection_of(archive):
+            return fetch_folder(archive, folder)
         raise DatasetError(at(archive.url, A_FOLDER(note=archive.note)))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / archive.file
@@ -130,7 +133,7 @@ def remember_first_use(archive: Archive, path: Path) -> None:
     Called after unpacking the archive and verifying all samples: anything else from a server is never trusted.
     """
     record = _first_use_record(path)
-    if archive.checksum is not None or record.exists():
+    if archive.checksum is not None or archive.format == "folder" or record.exists():
         return
     found = _digest(path, "sha256")
     logger.warning("%s: no checksum is published; its SHA-256 %s is recorded and expected from now on", path, found)

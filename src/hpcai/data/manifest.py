@@ -1,24 +1,21 @@
 """Dataset manifest: every file with size, checksums and records; create, read, write and verify it."""
 
-import hashlib
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.config.benchmark import Split
 from hpcai.core.errors import DatasetError
-from hpcai.core.files import write_atomically
 from hpcai.core.messages import Message, at
-from hpcai.core.sealed import sealed_model, unseal
 from hpcai.data.module import DataModule, FileFacts
-from hpcai.data.tfrecord import read_file
+from hpcai.data.table import Table
+from hpcai.data.tabled import content_digest, read_tabled, write_tabled
 
 NOT_AS_EXPECTED = Message("manifest.not_as_expected", "{files} of its files are not as expected:\n{problems}")
 OTHER_COUNT = Message("manifest.other_count", "found {found} files beside those used, expected {expected}")
@@ -30,6 +27,10 @@ CHANGED_FILE = Message(
 
 Source = Literal["generated", "downloaded", "existing"]
 MAX_THREADS = 16
+_NO_CONTENT = frozenset({"source", "samples_root", "unused_files", "origin"})
+"""Fields that say where the data is, and when and how it was made."""
+_AT_ONCE = 4096
+"""Files examined together: what waits for a thread takes memory."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -86,22 +87,25 @@ class ManifestHeader(Settings):
 class Manifest(ManifestHeader):
     """A dataset with all its files."""
 
-    splits: dict[Split, tuple[FileEntry, ...]]
+    splits: dict[Split, Table[FileEntry]]
 
     @property
     def digest(self) -> str:
         """SHA-256 of the data's properties, independent of its place, and of when and how it was made."""
-        content = self.model_dump_json(exclude={"source", "samples_root", "unused_files", "origin"})
-        return hashlib.sha256(content.encode()).hexdigest()
+        return content_digest(self, _NO_CONTENT)
 
     @property
-    def entries(self) -> tuple[FileEntry, ...]:
+    def entries(self) -> Table[FileEntry]:
         """The files of all splits."""
-        return tuple(entry for split in sorted(self.splits) for entry in self.splits[split])
+        return Table.joined(FileEntry, [self.splits[split] for split in sorted(self.splits)])
+
+    def files(self, split: Split) -> Table[FileEntry]:
+        """Return the files of a split."""
+        return self.splits.get(split) or Table.of(FileEntry, ())
 
     def samples(self, split: Split) -> int:
         """Return the number of samples of a split."""
-        return sum(entry.records for entry in self.splits.get(split, ()))
+        return self.files(split).total("records")
 
     def root(self, manifest_path: Path) -> Path:
         """Return the folder to which the paths of the entries are relative."""
@@ -145,11 +149,18 @@ def make_manifest(
             if progress:
                 progress()
 
-    splits = {split: in_parallel(examine, sorted(paths)) for split, paths in files.items()}
-    _refuse(root, [str(found) for split in splits.values() for found in split if isinstance(found, DatasetError)])
-    entries = {
-        split: tuple(found for found in results if isinstance(found, FileEntry)) for split, results in splits.items()
-    }
+    problems: list[str] = []
+
+    def sound(paths: Sequence[str]) -> Iterator[FileEntry]:
+        for start in range(0, len(paths), _AT_ONCE):
+            for found in in_parallel(examine, paths[start : start + _AT_ONCE]):
+                if isinstance(found, FileEntry):
+                    yield found
+                else:
+                    problems.append(str(found))
+
+    entries = {split: Table.collected(FileEntry, sound(sorted(paths))) for split, paths in files.items()}
+    _refuse(root, problems)
     statistics = module.statistics(root, files)
     return Manifest.model_validate({**header.model_dump(), "splits": entries, "statistics": statistics})
 
@@ -184,7 +195,10 @@ def verify_dataset(
             if progress:
                 progress()
 
-    _refuse(root, [*filter(None, in_parallel(check, manifest.entries)), *_surplus(manifest, module, root)])
+    entries = manifest.entries
+    blocks = (entries[start : start + _AT_ONCE] for start in range(0, len(entries), _AT_ONCE))
+    problems = [problem for block in blocks for problem in in_parallel(check, block) if problem]
+    _refuse(root, [*problems, *_surplus(manifest, module, root)])
 
 
 def _damage(module: DataModule[Any], root: Path, entry: FileEntry) -> str:
@@ -207,7 +221,7 @@ def _damage(module: DataModule[Any], root: Path, entry: FileEntry) -> str:
 
 def _surplus(manifest: Manifest, module: DataModule[Any], root: Path) -> list[str]:
     """List the sample files that the manifest neither lists nor counts as unused."""
-    expected = {entry.path for entry in manifest.entries}
+    expected = set(manifest.entries.texts("path"))
     found = {name for names in (module.find(root) or {}).values() for name in names}
     problems: list[str] = []
     for folder in sorted({str(PurePosixPath(path).parent) for path in expected}):
@@ -246,35 +260,9 @@ def read_manifest(path: Path) -> Manifest:
     DatasetError
         If the file is missing or damaged, or has another schema.
     """
-    return read_json(path, Manifest, "prepare the dataset again")
+    return read_tabled(path, Manifest, _NO_CONTENT, "prepare the dataset again")
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
     """Write a manifest with a digest of its own bytes; the file appears atomically."""
-    write_atomically(path, sealed_model(manifest))
-
-
-Model = TypeVar("Model", bound=Settings)
-
-
-def read_json(path: Path, model: type[Model], remedy: str) -> Model:
-    """Read one of our JSON files; check it against the digest at its end, if there is one.
-
-    Raises
-    ------
-    DatasetError
-        If the file is missing or damaged, or has another schema; names the place and the remedy.
-    """
-    try:
-        text = unseal(read_file(path)).text
-    except ValueError as error:
-        raise DatasetError(f"{path}: {error}; {remedy}") from error
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
-        found = re.sub(r"\s+", " ", repr(first["input"]))[:100]
-        raise DatasetError(
-            f"{path}: {place}: found {found}, expected a valid {model.__name__} ({first['msg']}); {remedy}"
-        ) from None
+    write_tabled(manifest, path, _NO_CONTENT)

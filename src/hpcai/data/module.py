@@ -1,5 +1,7 @@
 """Interface of a benchmark's data; manifest, packing, staging and preparation build on it."""
 
+import os
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,9 +119,28 @@ class DataModule(ABC, Generic[Data]):
             Names file, place, what was found, what was expected and what to do.
         """
 
+    def member_count(self, facts: FileFacts) -> int:  # noqa: ARG002
+        """Return how many members `members` yields for a file; files with several are packed in parts."""
+        return 1
+
+    def split_members(self, split: Split) -> int | None:
+        """Return the number of members of a split according to the settings; None if they do not determine it."""
+        return self.split_files(split)
+
+    def require_unchanged(self, file: Path, facts: FileFacts) -> None:
+        """Raise DatasetError if a file has changed since it was examined."""
+        require_unchanged(file, facts)
+
     @abstractmethod
-    def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
+    def members(self, file: Path, facts: FileFacts, numbers: range | None = None) -> Iterator[Member]:
         """Yield the file's samples as TFRecord files of moderate size.
+
+        Parameters
+        ----------
+        file, facts
+            A sample file as it was examined.
+        numbers
+            Only these members, of a file that `require_unchanged` has checked; None: check the file, and yield all.
 
         Raises
         ------
@@ -161,6 +182,8 @@ class DataModule(ABC, Generic[Data]):
         for archive, path in archives:
             if archive.format == "tar" or archive.format == "tgz":  # noqa: PLR1714  so that types narrow
                 unpack_archive(path, folder, archive.format, UnpackLimits(content_bytes=content_bytes))
+            elif archive.format == "folder":
+                shutil.copytree(path, folder, copy_function=os.link, dirs_exist_ok=True)
             else:
                 (folder / path.name).hardlink_to(path)
 

@@ -8,86 +8,29 @@ each member's bytes are, so that no rank has to read through an archive.
 import logging
 import os
 import stat
-import tarfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 
-from crc32c import crc32c
-from pydantic import Field
-
-from hpcai.config.base import Count, Index, Name, Settings
-from hpcai.config.benchmark import SPLITS, PackSettings, Split
+from hpcai.config.benchmark import SPLITS, PackSettings
 from hpcai.core.errors import DatasetError
-from hpcai.core.files import write_atomically
 from hpcai.core.messages import Message, at
-from hpcai.core.sealed import sealed_model
-from hpcai.data.manifest import Checksum, FileEntry, Manifest, RelativePath, in_parallel, read_json
-from hpcai.data.member_codec import SUFFIXES, Codec, encode_member
-from hpcai.data.module import DataModule, Member, checksum_of
+from hpcai.data.manifest import Manifest
+from hpcai.data.module import DataModule
+from hpcai.data.packed import NO_CONTENT, PackedShard, PackManifest
+from hpcai.data.shards import JOURNAL, PARTIAL, Packing, plan_shards
+from hpcai.data.tabled import read_tabled, write_tabled
 
 logger = logging.getLogger(__name__)
 OTHER_DATASET = Message(
     "pack.other_dataset",
     "found shards of a dataset with the digest {found}, expected {expected} ({dataset}); pack the dataset again",
 )
+OTHER_SAMPLES = Message(
+    "pack.other_samples", "found {found} {split} samples while packing, expected {expected}; make the dataset again"
+)
 PACKED = "packed.json"
-_PARTIAL = ".partial"
-_TAR_BLOCK_BYTES = 512
-
-
-class PackedMember(Settings):
-    """One TFRecord file inside a shard."""
-
-    name: RelativePath = Field(description="Name of the unpacked file, such as train/xyz.tfrecord.")
-    offset: Index = Field(description="Start of its packed bytes in the shard.")
-    packed_bytes: Count
-    content_bytes: Count
-    content_crc32c: Checksum
-    record_offsets: tuple[Index, ...] = Field(description="Start of each record in the content.")
-
-
-class PackedShard(Settings):
-    """One archive; ``file`` is relative to the folder of packed.json."""
-
-    file: RelativePath
-    split: Split
-    bytes: Count
-    crc32c: Checksum
-    members: tuple[PackedMember, ...]
-
-
-class PackManifest(Settings):
-    """All shards of a dataset."""
-
-    schema_version: Literal[2] = 2
-    dataset: Name
-    manifest_digest: str
-    codec: Codec
-    level: int
-    shards: tuple[PackedShard, ...]
-    stored_bytes: Count = Field(description="Sample files as they lie in the dataset.")
-    content_bytes: Count = Field(description="TFRecord files as they are staged.")
-    packed_bytes: Count = Field(description="Shards.")
-    compression_ratio: float = Field(description="content_bytes / packed_bytes.")
-    pack_s: float
-
-    def members(self, split: Split) -> tuple[PackedMember, ...]:
-        """Return the members of a split, sorted by name."""
-        found = (member for shard in self.shards if shard.split == split for member in shard.members)
-        return tuple(sorted(found, key=lambda member: member.name))
-
-
-@dataclass(frozen=True)
-class _Task:
-    """One shard to write."""
-
-    split: Split
-    file: str
-    entries: Sequence[FileEntry]
 
 
 def pack_dataset(
@@ -96,7 +39,8 @@ def pack_dataset(
     """Pack a dataset into shards and write packed.json last.
 
     File i of a split goes to shard i modulo the number of shards. If the number of nodes divides the number of shards,
-    a node's part of a split dataset is a set of whole shards. Equal input gives bit-identical shards.
+    a node's part of a split dataset is a set of whole shards. Files fewer than shards are cut instead: each shard takes
+    an equal run of their members. Equal input gives bit-identical shards, also after a kill: the next call continues.
 
     Parameters
     ----------
@@ -118,12 +62,12 @@ def pack_dataset(
     """
     started_s = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
-    tasks = [task for split in SPLITS for task in _tasks(split, manifest.splits.get(split, ()), settings.shards)]
-    logger.info("packing %d files into %d shards (%s)", len(manifest.entries), len(tasks), settings.codec)
-    with _no_leftovers(output):
-        shards = in_parallel(lambda task: _write_shard(task, module, root, settings, output), tasks)
-        _publish(output, shards)
-    content_bytes = sum(member.content_bytes for shard in shards for member in shard.members)
+    plans = [plan for split in SPLITS for plan in plan_shards(split, manifest.files(split), module, settings.shards)]
+    logger.info("packing %d files into %d shards (%s)", len(manifest.entries), len(plans), settings.codec)
+    shards = Packing(module, root, settings, output, manifest.digest).run(plans)
+    _require_all(manifest, shards, output)
+    _publish(output, shards)
+    content_bytes = sum(shard.members.total("content_bytes") for shard in shards)
     packed_bytes = sum(shard.bytes for shard in shards)
     packed = PackManifest(
         dataset=manifest.dataset,
@@ -131,13 +75,13 @@ def pack_dataset(
         codec=settings.codec,
         level=settings.level,
         shards=tuple(shards),
-        stored_bytes=sum(entry.bytes for entry in manifest.entries),
+        stored_bytes=manifest.entries.total("bytes"),
         content_bytes=content_bytes,
         packed_bytes=packed_bytes,
         compression_ratio=content_bytes / packed_bytes,
         pack_s=time.monotonic() - started_s,
     )
-    write_atomically(output / PACKED, sealed_model(packed))
+    write_tabled(packed, output / PACKED, NO_CONTENT)
     logger.info("packed %d bytes into %d in %.1f s", content_bytes, packed_bytes, packed.pack_s)
     return packed
 
@@ -150,7 +94,8 @@ def read_pack(path: Path) -> PackManifest:
     DatasetError
         If the file is missing or damaged, or has another schema.
     """
-    return read_json(path, PackManifest, "delete it and start the workflow again, which packs the dataset again")
+    remedy = "delete it and start the workflow again, which packs the dataset again"
+    return read_tabled(path, PackManifest, NO_CONTENT, remedy)
 
 
 def require_same(pack: PackManifest, manifest: Manifest, path: Path) -> None:
@@ -204,65 +149,13 @@ def _shard_problem(path: Path, expected_bytes: int) -> str:
     return "" if os.access(path, os.R_OK) else f"{path}: may not be read, expected a shard that this user may read"
 
 
-def _tasks(split: Split, entries: Sequence[FileEntry], shards: int) -> Iterator[_Task]:
-    count = min(shards, len(entries))
-    ordered = sorted(entries, key=lambda entry: entry.path)
-    for index in range(count):
-        yield _Task(split, f"{split}-{index:05d}-of-{count:05d}.tar", ordered[index::count])
-
-
-class _Archive:
-    """A tar archive written once from front to end, with its checksum."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.bytes, self.crc = file, 0, 0
-
-    def write(self, data: bytes) -> None:
-        self._file.write(data)
-        self.bytes += len(data)
-        self.crc = crc32c(data, self.crc)
-
-    def add(self, name: str, data: bytes) -> int:
-        """Append a member with neutral owner and time; return the offset of its bytes."""
-        info = tarfile.TarInfo(name)
-        info.size = len(data)
-        self.write(info.tobuf(tarfile.PAX_FORMAT))
-        offset = self.bytes
-        self.write(data)
-        self.write(bytes(-len(data) % _TAR_BLOCK_BYTES))
-        return offset
-
-
-def _write_shard(task: _Task, module: DataModule[Any], root: Path, settings: PackSettings, output: Path) -> PackedShard:
-    members: list[PackedMember] = []
-    with (output / (task.file + _PARTIAL)).open("wb") as file:
-        archive = _Archive(file)
-        for entry in task.entries:
-            converted = 0
-            for member in module.members(root / entry.path, entry.facts):
-                members.append(_add(archive, f"{task.split}/{member.name}", member, settings))
-                converted += len(member.record_offsets)
-            if converted != entry.records:
-                raise DatasetError(
-                    f"{root / entry.path}: found {converted} samples while packing, expected {entry.records} as in the "
-                    "manifest; make the dataset again"
-                )
-        archive.write(bytes(2 * _TAR_BLOCK_BYTES))
-    return PackedShard(
-        file=task.file, split=task.split, bytes=archive.bytes, crc32c=f"{archive.crc:08x}", members=tuple(members)
-    )
-
-
-def _add(archive: _Archive, name: str, member: Member, settings: PackSettings) -> PackedMember:
-    packed = encode_member(member.content, settings.codec, settings.level)
-    return PackedMember(
-        name=name,
-        offset=archive.add(name + SUFFIXES[settings.codec], packed),
-        packed_bytes=len(packed),
-        content_bytes=len(member.content),
-        content_crc32c=checksum_of(member.content),
-        record_offsets=member.record_offsets,
-    )
+def _require_all(manifest: Manifest, shards: Sequence[PackedShard], output: Path) -> None:
+    """Check that the shards hold every sample of the dataset."""
+    for split in SPLITS:
+        found = sum(len(shard.members.lists("record_offsets")[0]) for shard in shards if shard.split == split)
+        if found != manifest.samples(split):
+            words = OTHER_SAMPLES(found=found, split=split, expected=manifest.samples(split))
+            raise DatasetError(at(str(output), words))
 
 
 def _publish(output: Path, shards: Sequence[PackedShard]) -> None:
@@ -273,14 +166,6 @@ def _publish(output: Path, shards: Sequence[PackedShard]) -> None:
         if old.name not in names:
             old.unlink()
     for name in sorted(names):
-        (output / (name + _PARTIAL)).replace(output / name)
-
-
-@contextmanager
-def _no_leftovers(output: Path) -> Iterator[None]:
-    """Remove incomplete shards of a failed packing, current or earlier."""
-    try:
-        yield
-    finally:
-        for partial in output.glob("*" + _PARTIAL):
-            partial.unlink()
+        (output / (name + PARTIAL)).replace(output / name)
+    for left in (*output.glob("*" + PARTIAL), *output.glob("*" + JOURNAL)):
+        left.unlink()

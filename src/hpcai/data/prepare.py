@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hpcai.config.benchmark import SPLITS, DataSettings, Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Message, at
@@ -26,6 +28,7 @@ from hpcai.data.manifest import (
     write_manifest,
 )
 from hpcai.data.module import DataModule, Found
+from hpcai.data.table import Table
 
 logger = logging.getLogger(__name__)
 OTHER_LAYOUT = Message(
@@ -142,11 +145,11 @@ class _Preparation:
                     f"{path}: {key}: found {getattr(described, key)}, expected {getattr(header, key)} as in the "
                     "benchmark file; correct one of them"
                 )
-        splits = {split: self._first(split, described.splits.get(split, ()), path) for split in SPLITS}
+        splits = {split: self._first(split, described.files(split), path) for split in SPLITS}
         unused = _unused(described.splits, splits)
         for folder, count in described.unused_files.items():
             unused[folder] = unused.get(folder, 0) + count
-        chosen = {split: [entry.path for entry in entries] for split, entries in splits.items()}
+        chosen = {split: entries.texts("path") for split, entries in splits.items()}
         statistics = self._module.statistics(root, chosen)
         facts = {"unused_files": unused, "splits": splits, "statistics": statistics}
         manifest = Manifest.model_validate({**header.model_dump(), **facts})
@@ -198,34 +201,30 @@ class _Preparation:
         splits = {split: self._first(split, manifest.splits[split], root) for split in SPLITS}
         return manifest.model_copy(update={"splits": splits, "unused_files": _unused(found, splits)})
 
-    def _first(self, split: Split, entries: Sequence[FileEntry], place: Path) -> tuple[FileEntry, ...]:
+    def _first(self, split: Split, entries: Table[FileEntry], place: Path) -> Table[FileEntry]:
         """Return the first files by name that together hold enough samples."""
-        kept: list[FileEntry] = []
-        count, wanted = 0, self._settings.samples(split)
-        for entry in sorted(entries, key=lambda entry: entry.path):
-            if count >= wanted:
-                break
-            kept.append(entry)
-            count += entry.records
+        wanted, ordered = self._settings.samples(split), entries.take(entries.order("path"))
+        ends = np.cumsum(ordered.numbers("records"), dtype=np.int64)
+        kept = ordered[: int(np.searchsorted(ends, wanted)) + 1]
+        count = kept.total("records")
         if count != wanted:
             held = f"in its first {len(kept)} files" if count > wanted else "in all its files"
             raise DatasetError(at(str(place), OTHER_SAMPLES(found=count, split=split, held=held, expected=wanted)))
-        return tuple(kept)
+        return kept
 
     def _publish(self, manifest: Manifest, top: Path) -> Manifest:
         """Move the files to train/ and validation/; the manifest is absent meanwhile, so nobody reads a mixture."""
         (self._folder / MANIFEST).unlink(missing_ok=True)
-        splits: dict[Split, tuple[FileEntry, ...]] = {}
+        splits: dict[Split, Table[FileEntry]] = {}
         for split in SPLITS:
             target = self._folder / split
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir()
-            for entry in manifest.splits[split]:
+            files = manifest.splits[split]
+            for entry in files:
                 (top / entry.path).rename(target / Path(entry.path).name)
-            splits[split] = tuple(
-                entry.model_copy(update={"path": f"{split}/{Path(entry.path).name}"})
-                for entry in manifest.splits[split]
-            )
+            moved = (entry.model_copy(update={"path": f"{split}/{Path(entry.path).name}"}) for entry in files)
+            splits[split] = Table.collected(FileEntry, moved)
         for name in self._module.sidecars:
             (top / name).replace(self._folder / name)
         return manifest.model_copy(update={"splits": splits, "unused_files": {}})

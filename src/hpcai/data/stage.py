@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from hpcai.config.benchmark import SPLITS, Split
 from hpcai.core.errors import StagingError
 from hpcai.core.messages import Message, at
-from hpcai.data.pack import PackManifest
+from hpcai.data.packed import PackedMember, PackManifest
 from hpcai.data.stage_folder import claim_stage, clean_stage
-from hpcai.data.unpacker import REMEDY, Piece, Unpacker, opened_shards
+from hpcai.data.table import Table
+from hpcai.data.unpacker import REMEDY, Piece, Pieces, Unpacker, numbers_of, opened_shards
 
 NO_ROOM = Message("stage.no_room", "found {free_bytes} bytes free, expected at least {needed_bytes}; {remedy}")
 NO_INODES = Message("stage.no_inodes", "found {free} inodes free, expected at least {needed}; {remedy}")
@@ -37,7 +38,7 @@ class StagingResult:
     files: int
 
 
-def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, partition: Partition) -> list[Piece]:
+def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, partition: Partition) -> Pieces:
     """Return the files that a node holds of a split, sorted by name.
 
     With partition ``split`` a node holds every ``nodes``-th file of each split, as in the reference, which shards both
@@ -58,20 +59,26 @@ def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, p
     return _share(_sorted_pieces(pack, split), node_index, nodes, partition)
 
 
-def _sorted_pieces(pack: PackManifest, split: Split) -> list[Piece]:
-    pieces = [Piece(shard.file, member) for shard in pack.shards if shard.split == split for member in shard.members]
-    pieces.sort(key=lambda piece: piece.member.name)
-    return pieces
+def _sorted_pieces(pack: PackManifest, split: Split) -> Pieces:
+    shards = [shard for shard in pack.shards if shard.split == split]
+    members = Table.joined(PackedMember, [shard.members for shard in shards])
+    numbers = np.repeat(np.arange(len(shards)), [len(shard.members) for shard in shards])
+    return Pieces([shard.file for shard in shards], numbers, members).take(members.order("name"))
 
 
-def _share(pieces: list[Piece], node_index: int, nodes: int, partition: Partition) -> list[Piece]:
+def _share(pieces: Pieces, node_index: int, nodes: int, partition: Partition) -> Pieces:
     return pieces if partition == "whole" else pieces[node_index::nodes]
 
 
-def _all_pieces(pack: PackManifest, node_index: int, nodes: int, partition: Partition) -> list[Piece]:
+def _all_pieces(pack: PackManifest, node_index: int, nodes: int, partition: Partition) -> Pieces:
     """Return a node's files in the order of the shards."""
-    pieces = [piece for split in SPLITS for piece in node_pieces(pack, split, node_index, nodes, partition)]
-    return sorted(pieces, key=lambda piece: (piece.shard, piece.member.offset))
+    parts = [node_pieces(pack, split, node_index, nodes, partition) for split in SPLITS]
+    shards = sorted(shard for part in parts for shard in part.shards)
+    place = {shard: number for number, shard in enumerate(shards)}
+    numbers = [np.array([place[shard] for shard in part.shards], np.int64)[part.shard] for part in parts if len(part)]
+    members = Table.joined(PackedMember, [part.members for part in parts if len(part)])
+    pieces = Pieces(shards, np.concatenate([np.zeros(0, np.int64), *numbers]), members)
+    return pieces.take(np.lexsort((members.numbers("offset"), pieces.shard)))
 
 
 def room_bytes(pack: PackManifest, nodes: int, partition: Partition, block_bytes: int) -> list[int]:
@@ -89,14 +96,16 @@ def room_bytes(pack: PackManifest, nodes: int, partition: Partition, block_bytes
     by_split = [_sorted_pieces(pack, split) for split in SPLITS]
     different = nodes if partition == "split" else 1
     needed = [
-        _needed_bytes([piece for pieces in by_split for piece in _share(pieces, index, nodes, partition)], block_bytes)
+        _needed_bytes([_share(pieces, index, nodes, partition) for pieces in by_split], block_bytes)
         for index in range(different)
     ]
     return needed * (nodes // different)
 
 
-def _needed_bytes(pieces: Sequence[Piece], block_bytes: int) -> int:
-    stored_bytes = sum(-(-piece.member.content_bytes // block_bytes) * block_bytes for piece in pieces)
+def _needed_bytes(parts: Sequence[Pieces], block_bytes: int) -> int:
+    stored_bytes = sum(
+        int((-(-numbers_of(pieces, "content_bytes") // block_bytes)).sum()) * block_bytes for pieces in parts
+    )
     return int(stored_bytes * (1 + SPACE_MARGIN)) + SPACE_MARGIN_BYTES
 
 
@@ -130,7 +139,7 @@ def _named_node() -> Iterator[None]:
         ) from error
 
 
-def _require_space(pieces: Sequence[Piece], target: Path) -> None:
+def _require_space(pieces: Pieces, target: Path) -> None:
     clean_stage(target)
     try:
         claim_stage(target)
@@ -141,7 +150,7 @@ def _require_space(pieces: Sequence[Piece], target: Path) -> None:
             "correct storage.node_local of the machine file"
         ) from error
     block_bytes = space.f_frsize
-    needed_bytes = _needed_bytes(pieces, block_bytes)
+    needed_bytes = _needed_bytes([pieces], block_bytes)
     free_bytes = space.f_bavail * block_bytes
     if needed_bytes > free_bytes:
         raise StagingError(at(str(target), NO_ROOM(free_bytes=free_bytes, needed_bytes=needed_bytes, remedy=REMEDY)))
@@ -196,22 +205,26 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
     """
     started_s = time.monotonic()
     pieces = _rank_share(_all_pieces(pack, node_index, nodes, partition), local_rank, local_size)
-    if pieces:
+    if len(pieces):
         with _named_node():
             claim_stage(target)
-            with opened_shards(source_root, sorted({piece.shard for piece in pieces})) as shards:
+            files = sorted({pieces.shards[number] for number in np.unique(pieces.shard).tolist()})
+            with opened_shards(source_root, files) as shards:
                 Unpacker(pack, pieces, shards, target).run(threads, progress)
     return StagingResult(
-        bytes_read=sum(piece.member.packed_bytes for piece in pieces),
-        bytes_written=sum(piece.member.content_bytes for piece in pieces),
+        bytes_read=int(numbers_of(pieces, "packed_bytes").sum()),
+        bytes_written=int(numbers_of(pieces, "content_bytes").sum()),
         seconds=time.monotonic() - started_s,
         files=len(pieces),
     )
 
 
-def _rank_share(pieces: Sequence[Piece], local_rank: int, local_size: int) -> Sequence[Piece]:
+Some = TypeVar("Some", bound=Sequence[Piece])
+
+
+def _rank_share(pieces: Some, local_rank: int, local_size: int) -> Some:
     """Split the pieces into runs of about equal content; the runs of all local ranks cover all pieces."""
-    ends_bytes = np.cumsum([piece.member.content_bytes for piece in pieces])
-    total_bytes = int(ends_bytes[-1]) if pieces else 0
+    ends_bytes = np.cumsum(numbers_of(pieces, "content_bytes"))
+    total_bytes = int(ends_bytes[-1]) if len(pieces) else 0
     cuts = [int(np.searchsorted(ends_bytes, total_bytes * rank / local_size, "right")) for rank in range(local_size)]
-    return pieces[cuts[local_rank] : [*cuts, len(pieces)][local_rank + 1]]
+    return pieces[cuts[local_rank] : [*cuts, len(pieces)][local_rank + 1]]  # type: ignore[return-value]

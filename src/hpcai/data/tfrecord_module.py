@@ -49,7 +49,7 @@ class TfrecordDataModule(DataModule[Data]):
             record_offsets=tuple(offsets),
         )
 
-    def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
+    def members(self, file: Path, facts: FileFacts, numbers: range | None = None) -> Iterator[Member]:  # noqa: ARG002
         """Yield the file itself, decompressed."""
         data = read_file(file)
         if len(data) == facts.bytes and checksum_of(data) == facts.crc32c:

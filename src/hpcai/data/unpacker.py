@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 from crc32c import crc32c
+from numpy.typing import NDArray
 
 from hpcai.core.errors import StagingError
 from hpcai.core.files import NO_SPACE
 from hpcai.core.messages import Message, at
 from hpcai.data.member_codec import CodecError, MemberDecoder
-from hpcai.data.pack import PackedMember, PackManifest
+from hpcai.data.packed import PackedMember, PackManifest
+from hpcai.data.table import Table
 
 SPACE_RAN_OUT = Message(
     "unpacker.space_ran_out",
@@ -46,6 +49,54 @@ class Piece:
     member: PackedMember
 
 
+class Pieces(Sequence[Piece]):
+    """Members with their shards, each made when it is looked at.
+
+    Parameters
+    ----------
+    shards
+        Names of the shards.
+    shard
+        Number of the shard of each member.
+    members
+        The members.
+    """
+
+    def __init__(self, shards: Sequence[str], shard: NDArray[np.int64], members: Table[PackedMember]) -> None:
+        self.shards, self.shard, self.members = shards, shard, members
+
+    def __len__(self) -> int:
+        """Return the number of members."""
+        return len(self.shard)
+
+    @overload
+    def __getitem__(self, place: int) -> Piece: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Pieces": ...
+
+    def __getitem__(self, place: int | slice) -> "Piece | Pieces":
+        """Return a member, or some."""
+        if isinstance(place, slice):
+            return Pieces(self.shards, self.shard[place], self.members[place])
+        return Piece(self.shards[int(self.shard[place])], self.members[place])
+
+    def __iter__(self) -> Iterator[Piece]:
+        """Yield the members."""
+        return map(Piece, (self.shards[number] for number in self.shard.tolist()), self.members)
+
+    def take(self, places: NDArray[np.int64]) -> "Pieces":
+        """Return the members at some places, in their order."""
+        return Pieces(self.shards, self.shard[places], self.members.take(places))
+
+
+def numbers_of(pieces: Sequence[Piece], name: str) -> NDArray[np.int64]:
+    """Return a number of each member, such as ``content_bytes``."""
+    if isinstance(pieces, Pieces):
+        return pieces.members.numbers(name).astype(np.int64)
+    return np.array([getattr(piece.member, name) for piece in pieces], np.int64)
+
+
 @contextmanager
 def opened_shards(source_root: Path, files: Sequence[str]) -> Iterator[dict[str, int]]:
     """Open shards for reading: descriptors by file name, closed at the end."""
@@ -68,8 +119,8 @@ class Unpacker:
 
     def __init__(self, pack: PackManifest, pieces: Sequence[Piece], shards: dict[str, int], target: Path) -> None:
         self._codec, self._pieces, self._shards, self._target = pack.codec, pieces, shards, target
-        self._packed_limit = max(piece.member.packed_bytes for piece in pieces)
-        self._content_limit = max(piece.member.content_bytes for piece in pieces)
+        self._packed_limit = int(numbers_of(pieces, "packed_bytes").max())
+        self._content_limit = int(numbers_of(pieces, "content_bytes").max())
         self._lock = threading.Lock()
         self._next, self._announced, self._ahead_bytes = 0, 0, 0
         self._problem: Exception | None = None

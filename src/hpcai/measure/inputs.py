@@ -1,11 +1,14 @@
 """Inputs of a measurement: the named files, and the data that they describe."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.core.errors import RunRefusedError
 from hpcai.data.manifest import Manifest, read_manifest
-from hpcai.data.pack import PackManifest, read_pack, require_same, require_shards
+from hpcai.data.pack import read_pack, require_same, require_shards
+from hpcai.data.packed import PackManifest
+from hpcai.data.table import Paths
 from hpcai.records.run import RunRecord
 
 
@@ -42,7 +45,7 @@ class RunData:
 
     manifest: Manifest
     pack: PackManifest | None
-    files: tuple[Path, ...]
+    files: Sequence[Path]
     folders: tuple[Path, ...]
 
 
@@ -57,7 +60,7 @@ def read_data(inputs: Inputs) -> RunData:
     manifest = read_manifest(inputs.manifest)
     if inputs.pack is None:
         root = manifest.root(inputs.manifest)
-        files = tuple(root / entry.path for entries in manifest.splits.values() for entry in entries)
+        files = Paths(root, manifest.entries, "path")
         return RunData(manifest, None, files, (root,))
     pack, folder = read_pack(inputs.pack), inputs.pack.parent
     require_same(pack, manifest, inputs.pack)

@@ -1,6 +1,5 @@
 """Collect the origin of every number: code, software, machine, environment. Nothing is declared by hand."""
 
-import hashlib
 import json
 import os
 import platform
@@ -17,7 +16,7 @@ import psutil
 
 import hpcai
 from hpcai.core.processor import processor_facts
-from hpcai.data.pack import PackManifest
+from hpcai.data.packed import PackManifest
 from hpcai.launchers.registry import LAUNCHERS
 from hpcai.records.run import file_sha256
 
@@ -123,7 +122,7 @@ def digest_pack(pack: PackManifest) -> str:
     The manifest contains the CRC-32C of each shard, so equal data packed twice have the same digest. Older records hold
     the SHA-256 of the whole ``packed.json``; no decision about a run depends on either.
     """
-    return hashlib.sha256(pack.model_dump_json(exclude={"pack_s"}).encode()).hexdigest()
+    return pack.digest
 
 
 @cache

@@ -13,7 +13,7 @@ from hpcai.core.disturbance import Disturbance, disturbance_of
 from hpcai.core.errors import RecordError
 from hpcai.core.files import why_full
 from hpcai.data.manifest import Manifest
-from hpcai.data.pack import PackManifest
+from hpcai.data.packed import PackManifest
 from hpcai.measure import provenance
 from hpcai.measure.container import computing_software
 from hpcai.measure.failure_reasons import why

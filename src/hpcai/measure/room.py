@@ -8,7 +8,7 @@ from hpcai.config.machine import this_node
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import StagingError
 from hpcai.core.messages import Message, at
-from hpcai.data.pack import PackManifest
+from hpcai.data.packed import PackManifest
 from hpcai.data.stage import room_bytes
 from hpcai.data.unpacker import REMEDY
 from hpcai.launchers.ranks import Ranks, hosts_of

@@ -116,13 +116,13 @@ def _folders(profile: Profile) -> list[Data]:
         if profile.plan.benchmark.staging.place == "none":  # packed data, used for training in place
             shards_bytes = sum(shard.bytes for shard in packed.shards if shard.split == "train")
             return [Data("training input", folder, float(shards_bytes), cache)]
-        content_bytes = sum(member.content_bytes for member in packed.members("train"))
+        content_bytes = packed.members("train").total("content_bytes")
         return [
             Data(STAGING, folder, float(packed.packed_bytes), cache),
             Data("training input", every_stage(Path(options["--scratch"])), float(content_bytes), "warm"),
         ]
     manifest = read_manifest(manifest_path)
-    stored_bytes = float(sum(entry.bytes for entry in manifest.splits["train"]))
+    stored_bytes = float(manifest.files("train").total("bytes"))
     return [Data("training input", manifest.root(manifest_path), stored_bytes, cache)]
 
 

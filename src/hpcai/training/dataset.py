@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ConfigError, DatasetError, StagingError
 from hpcai.data.manifest import read_manifest
-from hpcai.data.pack import PackManifest, read_pack, require_same
+from hpcai.data.pack import read_pack, require_same
+from hpcai.data.packed import PackManifest
 from hpcai.data.stage import StagingResult, node_pieces, preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
+from hpcai.data.table import Paths
 from hpcai.records.run import StagingRecord
 from hpcai.training import collective
 from hpcai.training.collectives.base import Ranks
@@ -80,36 +83,39 @@ class Dataset:
 
     def _find_samples(self, split: Split) -> Samples:
         ranks, staging = self._ranks, self._plan.benchmark.staging
-        places = self._places(split)
-        records = [len(offsets) for _, offsets in places]
+        paths, file, offset_bytes = self._places(split)
         split_by_node = self.is_staged and staging.partition == "split"
         place, places_of_all = (ranks.local_rank, ranks.local_size) if split_by_node else (ranks.rank, ranks.size)
         shared_by = self._plan.point.spatial_parts
         return Samples(
-            paths=tuple(path for path, _ in places),
-            file=np.repeat(np.arange(len(places)), records),
-            offset_bytes=np.array([offset for _, offsets in places for offset in offsets], np.int64),
+            paths=paths,
+            file=file,
+            offset_bytes=offset_bytes,
             shard=Shard(place // shared_by, places_of_all // shared_by),
             # Packed files are plain TFRecords, whatever their source.
             gzip=self._pack is None and self._manifest.edition == "gzip",
         )
 
-    def _places(self, split: Split) -> list[tuple[Path, Sequence[int]]]:
-        """Return the files of a split in an order shared by all ranks, with the offsets of their records."""
+    def _places(self, split: Split) -> tuple[Sequence[Path], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the files of a split in an order shared by all ranks, and file and offset of each record."""
         if self._pack is None:
-            root = self._manifest.root(self._sources.manifest)
-            entries = sorted(self._manifest.splits[split], key=lambda entry: entry.path)
-            return [(root / entry.path, entry.record_offsets) for entry in entries]
+            entries = self._manifest.files(split)
+            entries = entries.take(entries.order("path"))
+            offsets, records = entries.lists("record_offsets")
+            paths = Paths(self._manifest.root(self._sources.manifest), entries, "path")
+            return paths, np.repeat(np.arange(len(entries)), records), offsets.astype(np.int64)
         ranks, partition = self._ranks, self._plan.benchmark.staging.partition
         if self.is_staged:
             pieces = node_pieces(self._pack, split, ranks.node_index, ranks.nodes, partition)
-            return [(self._stage / piece.member.name, piece.member.record_offsets) for piece in pieces]
+            offsets, records = pieces.members.lists("record_offsets")
+            paths = Paths(self._stage, pieces.members, "name")
+            return paths, np.repeat(np.arange(len(pieces)), records), offsets.astype(np.int64)
         # An uncompressed member lies in its shard unchanged and can be read there.
         pieces = node_pieces(self._pack, split, 0, 1, "whole")
-        return [
-            (self._pack_root / piece.shard, [piece.member.offset + offset for offset in piece.member.record_offsets])
-            for piece in pieces
-        ]
+        offsets, records = pieces.members.lists("record_offsets")
+        starts = np.repeat(pieces.members.numbers("offset").astype(np.int64), records)
+        shards = [self._pack_root / shard for shard in pieces.shards]
+        return shards, np.repeat(pieces.shard, records), starts + offsets.astype(np.int64)
 
     def stage(self, progress: Callable[[], None]) -> StagingRecord:
         """Stage the dataset if required; all ranks together, and all fail if one does.

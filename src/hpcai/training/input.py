@@ -1,6 +1,6 @@
 """Input pipeline: TFRecord samples, shuffled equally on all ranks, sharded, parsed, batched."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class Samples:
     sample.
     """
 
-    paths: tuple[Path, ...]
+    paths: Sequence[Path]
     file: NDArray[np.int64]
     offset_bytes: NDArray[np.int64]
     shard: Shard

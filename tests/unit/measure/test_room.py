@@ -12,6 +12,7 @@ from unit.refusals import refused
 from hpcai.config.machine import this_node
 from hpcai.core.errors import StagingError
 from hpcai.data.stage import SPACE_MARGIN_BYTES, room_bytes
+from hpcai.data.table import Table
 from hpcai.launchers.ranks import Ranks
 from hpcai.measure.nodes import NodeFacts, NodesReport
 from hpcai.measure.room import NO_ROOM, SHARED, require_room
@@ -29,11 +30,8 @@ def pack_of(members: int = MEMBERS):
     member = make_pack().shards[0].members[0]
     sizes = {"content_bytes": 10 * MIB}
     names = [f"train/{number}.tfrecord" for number in range(members)]
-    shard = (
-        make_pack()
-        .shards[0]
-        .model_copy(update={"members": tuple(member.model_copy(update={"name": name, **sizes}) for name in names)})
-    )
+    rows = [member.model_copy(update={"name": name, **sizes}) for name in names]
+    shard = make_pack().shards[0].model_copy(update={"members": Table.of(type(member), rows)})
     return make_pack(shards=(shard,))
 
 

@@ -5,7 +5,7 @@ import os
 from unit.record_factory import make_provenance, make_record
 
 from hpcai.data.manifest import Manifest
-from hpcai.data.pack import PackManifest
+from hpcai.data.packed import PackManifest
 from hpcai.measure.progress import read_epochs
 from hpcai.measure.recording import collect_provenance, record_attempt
 from hpcai.measure.supervise import scratch_folder

@@ -51,7 +51,7 @@ class DeepCamDataModule(DataModule[DeepCamData]):
         size, checksum = len(content), f"{crc32c(content):08x}"
         return FileFacts(size, checksum, 1, size, checksum)
 
-    def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
+    def members(self, file: Path, facts: FileFacts, numbers: range | None = None) -> Iterator[Member]:  # noqa: ARG002
         """Yield the frame as a TFRecord file of one record."""
         content = _read(file)
         found = len(content), f"{crc32c(content):08x}"

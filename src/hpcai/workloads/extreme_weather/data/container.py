@@ -93,7 +93,7 @@ def write_year(path: Path, images: Iterator[Images], boxes: Boxes, shape: YearSh
         file.create_dataset("boxes", data=boxes.astype("<i4"), compression="gzip")
 
 
-def read_year(path: Path, shape: YearShape) -> Iterator[tuple[Images, Boxes]]:
+def read_year(path: Path, shape: YearShape, numbers: range | None = None) -> Iterator[tuple[Images, Boxes]]:
     """Yield the frames of a year, checked: a field (16, height, width) and boxes (15, 5).
 
     Parameters
@@ -102,6 +102,8 @@ def read_year(path: Path, shape: YearShape) -> Iterator[tuple[Images, Boxes]]:
         HDF5 file; only a part of it is in memory at a time.
     shape
         Expected extents.
+    numbers
+        Adjacent frames to read; all by default.
 
     Raises
     ------
@@ -113,12 +115,15 @@ def read_year(path: Path, shape: YearShape) -> Iterator[tuple[Images, Boxes]]:
         _check_layout(path, fields, shape)
         _check(path, boxes, shape.boxes, np.dtype("int32"))
         together = _frames_together(fields)
-        for first in range(0, shape.frames, together):
-            frames = zip(fields[first : first + together], boxes[first : first + together], strict=True)
+        first, stop = (numbers.start, numbers.stop) if numbers else (0, shape.frames)
+        while first < stop:
+            last = min(first + together - first % together, stop)  # whole layers of chunks
+            frames = zip(fields[first:last], boxes[first:last], strict=True)
             for number, (image, rows) in enumerate(frames, first):
                 _check_field(path, number, image)
                 check_boxes(f"{path}: /boxes: frame {number}", rows, (shape.height, shape.width))
                 yield image, rows
+            first = last
 
 
 @contextmanager

@@ -88,11 +88,20 @@ class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
             pass
         return FileFacts(bytes=size, crc32c=crc, records=shape.frames, content_bytes=size, content_crc32c=crc)
 
-    def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
+    def member_count(self, facts: FileFacts) -> int:
+        """Return the number of frames."""
+        return facts.records
+
+    def split_members(self, split: Split) -> int:
+        """Return the number of frames of a split."""
+        return self.settings.samples(split)
+
+    def members(self, file: Path, facts: FileFacts, numbers: range | None = None) -> Iterator[Member]:
         """Yield each frame as a TFRecord file of its own."""
-        require_unchanged(file, facts)
-        year = _year(file)
-        for number, (image, boxes) in enumerate(read_year(file, self._shape(file))):
+        if numbers is None:
+            require_unchanged(file, facts)
+        numbers, year = numbers or range(facts.records), _year(file)
+        for number, (image, boxes) in zip(numbers, read_year(file, self._shape(file), numbers), strict=True):
             content = encode_records([encode_frame(image, boxes, frame_identity(year, number))])
             yield Member(f"{file.stem}_{number:04d}.tfrecord", content, (0,))
 

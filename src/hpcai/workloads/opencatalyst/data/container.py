@@ -64,8 +64,8 @@ def _put(environment: lmdb.Environment, items: list[tuple[bytes, bytes]]) -> Non
             environment.set_mapsize(2 * environment.info()["map_size"])
 
 
-def read_graphs(path: Path, limits: GraphLimits) -> Iterator[Graph]:
-    """Yield the graphs of a file in the order of their keys, each checked.
+def read_graphs(path: Path, limits: GraphLimits, first: int = 0) -> Iterator[Graph]:
+    """Yield the graphs of a file in the order of their keys, from a first one on, each checked.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def read_graphs(path: Path, limits: GraphLimits) -> Iterator[Graph]:
     try:
         with _opened(path) as file, file.begin() as transaction:
             length = _length(path, transaction, entries)
-            for number in range(length):
+            for number in range(first, length):
                 yield _graph(path, transaction, number, limits)
     except lmdb.Error as error:
         raise DatasetError(f"{path}: LMDB finds it damaged ({error}); {REPAIR}") from error

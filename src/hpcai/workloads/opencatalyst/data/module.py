@@ -51,12 +51,25 @@ class OpenCatalystDataModule(DataModule[OpenCatalystData]):
         records = sum(1 for _ in read_graphs(file, graph_limits(self.settings)))
         return FileFacts(bytes=size, crc32c=crc, records=records, content_bytes=size, content_crc32c=crc)
 
-    def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
+    def member_count(self, facts: FileFacts) -> int:
+        """Return the number of TFRecord files."""
+        return -(-facts.records // MEMBER_GRAPHS)
+
+    def split_members(self, split: Split) -> int | None:
+        """Return the number of TFRecord files of a split; None for files made elsewhere."""
+        if self.settings.source == "existing":
+            return None
+        whole, rest = divmod(self.settings.samples(split), self.settings.samples_per_file)
+        return whole * -(-self.settings.samples_per_file // MEMBER_GRAPHS) + -(-rest // MEMBER_GRAPHS)
+
+    def members(self, file: Path, facts: FileFacts, numbers: range | None = None) -> Iterator[Member]:
         """Yield the graphs as TFRecord files of `MEMBER_GRAPHS`."""
-        require_unchanged(file, facts)
-        graphs = read_graphs(file, graph_limits(self.settings))
-        number = 0
-        while payloads := [graph.example() for graph in islice(graphs, MEMBER_GRAPHS)]:
+        if numbers is None:
+            require_unchanged(file, facts)
+        numbers = numbers or range(self.member_count(facts))
+        graphs = read_graphs(file, graph_limits(self.settings), numbers.start * MEMBER_GRAPHS)
+        number = numbers.start
+        while number < numbers.stop and (payloads := [graph.example() for graph in islice(graphs, MEMBER_GRAPHS)]):
             ends = np.cumsum([FRAME_BYTES + len(payload) for payload in payloads]).tolist()
             name = f"{file.stem}.{number:04d}.tfrecord"
             yield Member(name, encode_records(payloads), (0, *ends[:-1]))

@@ -1,0 +1,381 @@
+"""Rows of a manifest as columns: half a million files in tens of megabytes, and in a file read column by column."""
+
+import hashlib
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
+
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import regular_bytes
+from hpcai.core.messages import Message, at
+
+DAMAGED = Message("table.damaged", "column {column}: found {found}, expected {expected}; {remedy}")
+
+Row = TypeVar("Row", bound=BaseModel)
+Array = NDArray[Any]
+Kind = Literal["number", "hexadecimal", "text", "numbers"]
+_BLOCK = 4096
+"""Rows that become Python objects together."""
+_BOUNDS = "_bounds"
+_ODD_PART = re.compile(r"(?m)(?:^|/)\.{0,2}(?:/|$)")
+"""An empty part of a path, or one that is ``.`` or ``..``; one path per line."""
+_MOST_LETTERS = 500
+
+
+@cache
+def _kinds(row: type[BaseModel]) -> dict[str, Kind]:
+    """Return how each field of a row is stored."""
+    kinds: dict[str, Kind] = {}
+    for name, field in row.model_fields.items():
+        if get_origin(field.annotation) is tuple:
+            kinds[name] = "numbers"
+        elif field.annotation is int:
+            kinds[name] = "number"
+        else:
+            kinds[name] = "hexadecimal" if name.endswith("crc32c") else "text"
+    return kinds
+
+
+def _smallest(values: Sequence[int] | Array) -> Array:
+    """Return unsigned numbers in the smallest type that holds them."""
+    array = np.asarray(values, np.uint64)
+    return array.astype(np.min_scalar_type(int(array.max(initial=0))))
+
+
+def _bounds(lengths: Sequence[int] | Array) -> Array:
+    return _smallest(np.concatenate([[0], np.cumsum(lengths, dtype=np.uint64)]))
+
+
+class Table(Sequence[Row], Generic[Row]):
+    """A sequence of rows, each made when it is looked at; `numbers`, `texts` and `lists` make none.
+
+    Parameters
+    ----------
+    row
+        Model of the rows: its fields are numbers, CRC-32C checksums, paths, and tuples of numbers.
+    columns
+        Arrays by name; paths and tuples have a second one, the bounds of the rows in the first.
+    chosen
+        Rows of the columns that belong to this table, in order.
+    """
+
+    def __init__(self, row: type[Row], columns: Mapping[str, Array], chosen: range | NDArray[np.int64]) -> None:
+        self.row, self.columns, self.chosen = row, columns, chosen
+
+    @classmethod
+    def of(cls, row: type[Row], rows: Sequence[Row]) -> "Table[Row]":
+        """Return rows as a table."""
+        columns: dict[str, Array] = {}
+        for name, kind in _kinds(row).items():
+            values = [getattr(one, name) for one in rows]
+            if kind == "number":
+                columns[name] = _smallest(values)
+            elif kind == "hexadecimal":
+                columns[name] = np.array([int(value, 16) for value in values], np.uint32)
+            elif kind == "numbers":
+                columns[name] = _smallest([number for value in values for number in value])
+                columns[name + _BOUNDS] = _bounds([len(value) for value in values])
+            else:
+                encoded = [value.encode() for value in values]
+                columns[name] = np.frombuffer(b"".join(encoded), np.uint8)
+                columns[name + _BOUNDS] = _bounds([len(value) for value in encoded])
+        return cls(row, columns, range(len(rows)))
+
+    @classmethod
+    def collected(cls, row: type[Row], rows: Iterable[Row]) -> "Table[Row]":
+        """Return rows as a table, with few of them in memory at a time."""
+        remaining = iter(rows)
+        blocks: list[Table[Row]] = []
+        while block := list(islice(remaining, _BLOCK)):
+            blocks.append(cls.of(row, block))
+        return blocks[0] if len(blocks) == 1 else cls.copied(row, blocks)
+
+    @classmethod
+    def joined(cls, row: type[Row], tables: Sequence["Table[Row]"]) -> "Table[Row]":
+        """Return the rows of several tables, one after the other; parts of one file stay there."""
+        first = tables[0].columns if tables else {}
+        if tables and all(table.columns is first for table in tables):
+            chosen = np.concatenate([np.asarray(table.chosen, np.int64) for table in tables])
+            return cls(row, first, chosen)
+        return cls.copied(row, tables)
+
+    @classmethod
+    def copied(cls, row: type[Row], tables: Sequence["Table[Row]"]) -> "Table[Row]":
+        """Return the rows of several tables in columns of their own."""
+        columns: dict[str, Array] = {}
+        for name, kind in _kinds(row).items():
+            if kind in {"number", "hexadecimal"}:
+                columns[name] = np.concatenate([np.zeros(0, np.uint8), *(table.numbers(name) for table in tables)])
+                continue
+            parts = [table.lists(name) for table in tables]
+            columns[name] = np.concatenate([np.zeros(0, np.uint8), *(flat for flat, _ in parts)])
+            columns[name + _BOUNDS] = _bounds(np.concatenate([np.zeros(0, np.uint64), *(some for _, some in parts)]))
+        return cls(row, columns, range(sum(map(len, tables))))
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.chosen)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Table[Row]": ...
+
+    def __getitem__(self, place: int | slice) -> "Row | Table[Row]":
+        """Return a row, or some as a table."""
+        if isinstance(place, slice):
+            return Table(self.row, self.columns, self.chosen[place])
+        index = range(len(self))[place]
+        return next(iter(self[index : index + 1]))
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield the rows."""
+        for values in self.plain_rows():
+            yield self.row.model_construct(**values)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare row by row."""
+        if not isinstance(other, Table) or self.row is not other.row or len(self) != len(other):
+            return False
+        return all(mine == its for mine, its in zip(self.plain_rows(), other.plain_rows(), strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def take(self, places: NDArray[np.int64]) -> "Table[Row]":
+        """Return the rows at some places, in their order."""
+        return Table(self.row, self.columns, np.asarray(self.chosen, np.int64)[places])
+
+    def plain_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as plain values."""
+        kinds = _kinds(self.row)
+        for start in range(0, len(self), _BLOCK):
+            block = self[start : start + _BLOCK]
+            columns = [block._values(name, kind) for name, kind in kinds.items()]
+            for values in zip(*columns, strict=True):
+                yield dict(zip(kinds, values, strict=True))
+
+    def _values(self, name: str, kind: Kind) -> Sequence[object]:
+        if kind == "text":
+            return self.texts(name)
+        if kind == "numbers":
+            flat, lengths = self.lists(name)
+            listed, ends = flat.tolist(), [0, *np.cumsum(lengths).tolist()]
+            return [tuple(listed[start:end]) for start, end in pairwise(ends)]
+        numbers: list[int] = self.numbers(name).tolist()
+        return [f"{number:08x}" for number in numbers] if kind == "hexadecimal" else numbers
+
+    def numbers(self, name: str) -> Array:
+        """Return a column of numbers, unsigned, in the smallest type of their file."""
+        return self._of(self.columns[name])
+
+    def total(self, name: str) -> int:
+        """Return the sum of a column of numbers."""
+        return int(self.numbers(name).sum(dtype=np.uint64))
+
+    def _of(self, column: Array) -> Array:
+        chosen = self.chosen
+        if isinstance(chosen, range):
+            return column[chosen.start : chosen.stop : chosen.step]
+        return column[chosen]
+
+    def _spans(self, name: str) -> tuple[Array, Array]:
+        bounds = self.columns[name + _BOUNDS]
+        return self._of(bounds[:-1]).astype(np.int64), self._of(bounds[1:]).astype(np.int64)
+
+    def texts(self, name: str) -> list[str]:
+        """Return a column of texts."""
+        letters = self.columns[name].data
+        starts, ends = self._spans(name)
+        return [str(letters[start:end], "utf-8") for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def order(self, name: str) -> NDArray[np.int64]:
+        """Return the places of the rows in the order of a column of texts."""
+        starts, ends = self._spans(name)
+        letters = self.columns[name]
+        width = int((ends - starts).max(initial=1))
+        texts = np.zeros((len(self), width), np.uint8)
+        for column in range(width):
+            inside = starts + column < ends
+            texts[inside, column] = letters[starts[inside] + column]
+        return np.argsort(texts.view(f"S{width}")[:, 0], kind="stable")
+
+    def lists(self, name: str) -> tuple[Array, NDArray[np.int64]]:
+        """Return the tuples of a column, one after the other, and the length of each."""
+        starts, ends = self._spans(name)
+        lengths, flat = ends - starts, self.columns[name]
+        if isinstance(self.chosen, range) and self.chosen.step == 1 and len(starts):
+            return flat[starts[0] : ends[-1]], lengths
+        before = np.cumsum(lengths) - lengths
+        places = np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+        return flat[places], lengths
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
+        """Accept rows, a table, or the place of a table in a file; give rows back, or the place."""
+        (row,) = get_args(source)
+        rows = handler.generate_schema(tuple[row, ...])  # type: ignore[valid-type]
+
+        def read(value: object, check: core_schema.ValidatorFunctionWrapHandler, info: ValidationInfo) -> "Table[Row]":
+            if isinstance(value, Table):
+                return value
+            if isinstance(info.context, StoredColumns) and isinstance(value, Mapping):
+                return info.context.table(row, **value)
+            return cls.of(row, check(value))
+
+        def write(table: "Table[Row]", info: SerializationInfo) -> object:
+            if isinstance(info.context, list):
+                info.context.append(table)
+                return {"first_row": sum(map(len, info.context[:-1])), "rows": len(table)}
+            return list(table.plain_rows())
+
+        return core_schema.with_info_wrap_validator_function(
+            read,
+            rows,
+            serialization=core_schema.plain_serializer_function_ser_schema(write, info_arg=True),
+        )
+
+
+class StoredColumns(Mapping[str, Array]):
+    """Columns in a file of NumPy arrays (npz), each read and checked at its first use.
+
+    Parameters
+    ----------
+    path
+        The file.
+    rows
+        Number of rows.
+    digests
+        SHA-256 of each column.
+    remedy
+        What to do about damage.
+    """
+
+    def __init__(self, path: Path, rows: int, digests: Mapping[str, str], remedy: str) -> None:
+        self._path, self._rows, self._digests, self._remedy = path, rows, digests, remedy
+        self._row: type[BaseModel] = BaseModel
+        self._loaded: dict[str, Array] = {}
+        self.noted: tuple[bytes, str] | None = None
+        """The digest of the content of a model with all its tables here, and its text around them."""
+
+    def table(self, row: type[Row], first_row: int, rows: int) -> Table[Row]:
+        """Return a part of the file.
+
+        Raises
+        ------
+        DatasetError
+            If the file has fewer rows.
+        """
+        if not 0 <= first_row <= first_row + rows <= self._rows:
+            raise self._damaged("rows", f"{first_row} to {first_row + rows}", f"at most {self._rows}")
+        self._row = row
+        return Table(row, self, range(first_row, first_row + rows))
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the columns."""
+        return iter(self._digests)
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return len(self._digests)
+
+    def __getitem__(self, name: str) -> Array:
+        """Return a column."""
+        if name not in self._loaded:
+            self._loaded[name] = self._checked(name, self._read(name))
+        return self._loaded[name]
+
+    def _read(self, name: str) -> Array:
+        try:
+            regular_bytes(self._path)
+            with np.load(self._path) as arrays:
+                array: Array = arrays[name]
+        except OSError as error:
+            words = f"cannot be read ({error.strerror or error}), expected the table of the files"
+            raise DatasetError(f"{self._path}: {words}; {self._remedy}") from error
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise self._damaged(name, " ".join(str(error).split()), "an array") from error
+        found, expected = column_digest(array), self._digests.get(name, "none")
+        if found != expected:
+            raise self._damaged(name, f"SHA-256 {found[:12]}", f"{expected[:12]} as it was written")
+        return array
+
+    def _checked(self, name: str, array: Array) -> Array:
+        """Check what the model of the rows would check."""
+        field = name.removesuffix(_BOUNDS)
+        kind, bounds = _kinds(self._row).get(field), name != field
+        if kind is None or array.ndim != 1 or array.dtype.kind != "u":
+            raise self._damaged(name, f"{array.dtype} of shape {array.shape}", "a column of unsigned numbers")
+        if (bounds or kind in {"number", "hexadecimal"}) and len(array) != self._rows + bounds:
+            raise self._damaged(name, f"{len(array)} values", f"{self._rows + bounds}")
+        if bounds and (array[0] != 0 or np.any(array[1:] < array[:-1])):
+            raise self._damaged(name, "falling bounds", "rising ones from 0")
+        if kind in {"text", "numbers"} and not bounds and self[field + _BOUNDS][-1] != len(array):
+            raise self._damaged(name, f"{len(array)} values", "as many as its bounds say")
+        least = max((getattr(rule, "ge", None) or 0 for rule in self._row.model_fields[field].metadata), default=0)
+        if kind == "number" and len(array) and array.min() < least:
+            raise self._damaged(name, f"{array.min()}", f"at least {least}")
+        if kind == "text" and not bounds:
+            self._require_paths(name, array)
+        return array
+
+    def _require_paths(self, name: str, letters: Array) -> None:
+        """Check that all paths stay below their root and can be printed."""
+        found = Table(self._row, {name: letters, name + _BOUNDS: self[name + _BOUNDS]}, range(self._rows))
+        for start in range(0, self._rows, _BLOCK):
+            names = found[start : start + _BLOCK].texts(name)
+            if _ODD_PART.search("\n".join(names)) or not "".join(names).isprintable():
+                raise self._damaged(name, "a path that is absolute, unprintable or has '..'", "relative paths")
+            if max(map(len, names)) > _MOST_LETTERS:
+                raise self._damaged(name, f"a path of {max(map(len, names))} letters", f"at most {_MOST_LETTERS}")
+
+    def _damaged(self, name: str, found: str, expected: str) -> DatasetError:
+        words = DAMAGED(column=name, found=found, expected=expected, remedy=self._remedy)
+        return DatasetError(at(str(self._path), words))
+
+
+def column_digest(array: Array) -> str:
+    """Return the SHA-256 of a column, its type included."""
+    whole = hashlib.sha256(array.dtype.str.encode())
+    whole.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return whole.hexdigest()
+
+
+class Paths(Sequence[Path]):
+    """The paths of a table's files, each made when it is looked at."""
+
+    def __init__(self, root: Path, table: Table[Any], field: str) -> None:
+        self._root, self._table, self._field = root, table, field
+
+    def __len__(self) -> int:
+        """Return the number of files."""
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, place: int) -> Path: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Paths": ...
+
+    def __getitem__(self, place: int | slice) -> "Path | Paths":
+        """Return a path, or some."""
+        if isinstance(place, slice):
+            return Paths(self._root, self._table[place], self._field)
+        index = range(len(self))[place]
+        return self._root / self._table[index : index + 1].texts(self._field)[0]
+
+    def __iter__(self) -> Iterator[Path]:
+        """Yield the paths."""
+        for start in range(0, len(self), _BLOCK):
+            for text in self._table[start : start + _BLOCK].texts(self._field):
+                yield self._root / text
