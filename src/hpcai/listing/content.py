@@ -1,5 +1,6 @@
 """What one submission contributes to the list, and how table rows become numbers with unit, interval and source."""
 
+import datetime
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -33,6 +34,8 @@ class Content(Part):
     entries: tuple[Entry, ...] = ()
     machines: tuple[Machine, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    submitted: datetime.date | None = None
+    embargo: datetime.date | None = None
 
 
 def number_from(row: Mapping[str, Any], quantity: str, table: str, method: str, n: int | None = None) -> Number | None:
