@@ -57,8 +57,10 @@ CHECKED = (
 )
 
 
-def read_own(path: Path, name: str, files: Mapping[str, File], today: datetime.date, kind: Kind) -> Content:
-    """Return the entries of a results folder or a report document.
+def read_own(  # noqa: PLR0913  one for each fact of a source
+    path: Path, name: str, files: Mapping[str, File], today: datetime.date, kind: Kind, organisation: str = ""
+) -> Content:
+    """Return the entries of a results folder or a report document; `organisation` overrides that of the study.
 
     Raises
     ------
@@ -81,9 +83,10 @@ def read_own(path: Path, name: str, files: Mapping[str, File], today: datetime.d
     scores = score_scales(
         trials, tables["runs"], tables["scales"], name_datasets(records), machine, divisions=name_divisions(records)
     )
-    found = _Own(name, path, files, records, trials, document)
+    org = organisation or records[0].plan.submission.org
+    found = _Own(name, org, files, records, trials, document)
     entries = tuple(found.entry(row) for row in records_of(scores))
-    return Content(entries=entries, machines=tuple({one.id: one for one in map(machine_of, records)}.values()))
+    return Content(entries=entries, machines=(machine_of(records[0], org),))
 
 
 def _find_records(path: Path, files: Mapping[str, File]) -> list[Path]:
@@ -162,13 +165,13 @@ class _Own:
     def __init__(  # noqa: PLR0913  one for each source of an entry's facts
         self,
         name: str,
-        path: Path,
+        organisation: str,
         files: Mapping[str, File],
         records: Sequence[RunRecord],
         trials: pd.DataFrame,
         document: Document | None,
     ) -> None:
-        self.name, self.path, self.files, self.document = name, path, files, document
+        self.name, self.organisation, self.files, self.document = name, organisation, files, document
         self.records = {record.run_id: record for record in records}
         self.groups = {tuple(key): records_of(group) for key, group in trials.groupby(POINT, sort=False)}
 
@@ -177,7 +180,7 @@ class _Own:
         trials = self.groups[tuple(row[name] for name in POINT)]
         records = [self.records[str(trial["run_id"])] for trial in trials]
         first, study = records[0], self.document.study if self.document else str(records[0].plan.study)
-        machine, org = first.plan.machine, first.plan.submission.org
+        machine, org = first.plan.machine, self.organisation
         target, exponent = number_of(row, "quality_target"), number_of(row, "exponent")
         years = [int(record.started_utc[:4]) for record in records if record.started_utc[:4].isdigit()]
         return Entry(
@@ -266,9 +269,9 @@ def accelerator_of(record: RunRecord) -> str:
     return shorten(str(facts.get("accelerators") or facts.get("cpu_model") or ""))
 
 
-def machine_of(record: RunRecord) -> Machine:
+def machine_of(record: RunRecord, org: str) -> Machine:
     """Return the machine of a run, with what its machine file declares."""
-    machine, org = record.plan.machine, record.plan.submission.org
+    machine = record.plan.machine
     declared = machine.model_dump(mode="json")
     facts = [(name, plain(value)) for name, value in sorted(declared.items()) if isinstance(value, str | int | float)]
     return Machine(
