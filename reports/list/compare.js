@@ -64,12 +64,11 @@
   const collectTests = (found) => pairsOf(found).flatMap(([one, other, left, right]) => one.values.flatMap((value) => {
     const against = other.values.find(({ name }) => name === value.name);
     if (!against) return [];
-    const apart = ["benchmark", "division", "method"].filter((key) => one[key] !== other[key]);
+    const apart = Object.keys(one.apart).filter((key) => String(one.apart[key]) !== String(other.apart[key]));
     return [{ left, right, value, against, apart, test: compareSamples(value.repeats, against.repeats) }];
   }));
   const sayVerdict = ({ test, apart, value }, corrected) => {
-    if (apart.includes("benchmark")) return ["not comparable", "Another benchmark: the two numbers measure different work."];
-    if (apart.length) return ["not comparable", `Another ${apart.join(" and another ")}: the two never stand in one list.`];
+    if (apart.length) return ["not comparable", `Not the same ${apart.join(", ")}: the two never stand in one list.`];
     if (test.before < 2 || test.after < 2) return ["not testable", "A test needs the values of at least two repeats on each side."];
     const better = (test.ratio > 1) === (value.better === "higher");
     const how = restsOnNormal(test) ? "too few repeats for the permutation test, so that the t test and non-overlapping values decide (normal scatter assumed)" : `permutation test p = ${test.pPermutation.toPrecision(2)} of ${test.picks} arrangements`;
@@ -84,7 +83,7 @@
     const rows = tests.map((one, number) => {
       const { test, apart } = one;
       const [verdict, why] = sayVerdict(one, corrected[number]);
-      const ratio = apart.includes("benchmark") || !Number.isFinite(test.ratio) ? none("–") : `×${sayNumber(test.ratio, { factor: 1 })}`;
+      const ratio = apart.length || !Number.isFinite(test.ratio) ? none("–") : `×${sayNumber(test.ratio, { factor: 1 })}`;
       const interval = apart.length || !Number.isFinite(test.low) ? "" : sayInterval(test.low, test.high, { factor: 1 });
       return element("tr", { className: verdict.startsWith("significant") ? "significant" : "" },
         element("th", { scope: "row" }, `${one.left} → ${one.right}: ${one.value.name}`),

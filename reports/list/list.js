@@ -12,7 +12,8 @@
 
   // Columns hold numbers of words; a number is the place of its word.
   const word = (name, place) => { const number = stored[name][place]; return number === null ? "" : words[name][number].text ?? words[name][number]; };
-  const value = { value: (place) => stored.value[place], scale: (place) => stored.scale[place] ?? undefined, score: (place) => stored.score[place] ?? undefined };
+  // Best first is the order of storage; what is not valid comes last in it, whatever its value.
+  const value = { value: (place) => (better === "higher" ? -place : place), scale: (place) => stored.scale[place] ?? undefined, score: (place) => stored.score[place] ?? undefined };
   for (const name of ["machine", ...CHOICES]) value[name] = (place) => word(name, place);
   // Sought in lower case; made when somebody seeks.
   const sought = [];
@@ -100,18 +101,18 @@
     const row = element("tr");
     const [id, shown] = [stored.id[place], first.format];
     const result = element("a", "", { href: `${first.results}${id}.html` });
-    result.append(element("span", window.hpcaiNumbers.sayNumber(stored.value[place], shown), { className: "value" }));
-    const interval = window.hpcaiNumbers.sayInterval(stored.low[place], stored.high[place], shown);
+    result.append(element("span", stored.value[place] === null ? "–" : window.hpcaiNumbers.sayNumber(stored.value[place], shown), { className: "value" }));
+    const interval = window.hpcaiNumbers.sayInterval(stored.low[place] ?? NaN, stored.high[place] ?? NaN, shown);
     const box = element("input", "", { type: "checkbox", name: "compare", value: id, checked: state.compared.includes(id) });
     box.setAttribute("aria-label", `Compare ${word("machine", place)}, ${stored.scale[place] ?? "?"} accelerators, ${word("round", place)}`);
     const head = element("th", "", { scope: "row" });
     head.append(linked("machine", place));
     row.append(
-      cell("number rank", String(place + 1)), head,
+      cell("number rank", String(stored.place[place] ?? "not valid")), head,
       cell("number", result, element("span", interval, { className: "note" })),
       cell("text", linked("accelerator", place)), cell("number", stored.scale[place] === null ? element("span", "not known", { className: "none" }) : String(stored.scale[place])),
       cell("text", linked("organisation", place)), cell("text", linked("round", place)), cell("number", linked("year", place)),
-      cell("number", stored.score[place] === null ? element("span", "–", { className: "none", title: "no score was given" }) : String(stored.score[place])),
+      cell("number", stored.score[place] === null ? element("span", "–", { className: "none", title: "no score was given" })   : `${stored.score[place]} %`),
       cell("pick", box),
     );
     return row;
