@@ -1,10 +1,14 @@
 """Charts of the list: records over the years, scaling of everything, predictions beside later results."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import altair as alt
+import vl_convert
 
 from hpcai.core.messages import Message
 from hpcai.plots.interactive import MUTED, spec_to_svg, to_spec
@@ -12,7 +16,7 @@ from hpcai.report.figures import read_size
 
 WIDTH, HEIGHT = 620, 260
 """Size of a panel [pixel]."""
-LEGEND_COLUMNS, LEGEND_LIMIT = 4, 24
+LEGEND_COLUMNS, LEGEND_LIMIT = 3, 24
 MOST_POINTS = 1500
 """Points per panel; a picture with more is neither read nor loaded with pleasure."""
 LONGEST = 60
@@ -24,7 +28,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Drawing:
-    """An SVG and its natural size [pixel]."""
+    """An SVG, which ends with the digest of what it was drawn from, and its natural size [pixel]."""
 
     svg: str
     width: int
@@ -32,18 +36,38 @@ class Drawing:
     alt: str
 
 
-def draw_records(rows: Rows, title: str, unit: str) -> Drawing:
+@dataclass(frozen=True)
+class Sketch:
+    """A chart that is not drawn yet: its specification, and the text in its place."""
+
+    spec: Mapping[str, Any]
+    alt: str
+
+    def draw(self, earlier: Path) -> Drawing:
+        """Return the picture: an earlier file if it was drawn from the same specification by the same renderer."""
+        text = json.dumps(self.spec, sort_keys=True) + vl_convert.__version__
+        seal = f"<!-- {hashlib.sha256(text.encode()).hexdigest()} -->"
+        svg = earlier.read_text("utf-8") if earlier.is_file() else ""
+        if not svg.endswith(seal):
+            svg = spec_to_svg(dict(self.spec)) + seal
+        width, height = read_size(svg)
+        return Drawing(svg, width, height, self.alt)
+
+
+def draw_records(rows: Rows, title: str, unit: str) -> Sketch:
     """Draw how the best value of each kind of rules moved over the years.
 
     Parameters
     ----------
     rows
-        One per record, with ``year``, ``value`` [unit], ``rules``, ``machine``: each better than the one before.
+        One per record, with ``year``, ``value`` [unit], ``rules``: each better than the one before.
     title, unit
         Of the vertical axis.
     """
+    years = [int(row["year"]) for row in rows]
+    domain = list(range(min(years), max(years) + 1))
     base = alt.Chart(alt.Data(values=_shortened(rows))).encode(
-        x=alt.X("year:O", title="year", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("year:O", title="year", axis=alt.Axis(labelAngle=0), scale=alt.Scale(domain=domain)),
         y=alt.Y("value:Q", title=f"{title} [{unit}]", scale=alt.Scale(type="log", nice=True)),
         color=_colour("rules", "rules"),
     )
@@ -51,7 +75,7 @@ def draw_records(rows: Rows, title: str, unit: str) -> Drawing:
     return _finish(line + base.mark_point(filled=True, size=70), title, len(rows))
 
 
-def draw_scaling(rows: Rows, title: str, unit: str) -> Drawing:
+def draw_scaling(rows: Rows, title: str, unit: str) -> Sketch:
     """Draw the throughput per accelerator of every result against the number of accelerators, one colour per kind.
 
     Parameters
@@ -69,13 +93,13 @@ def draw_scaling(rows: Rows, title: str, unit: str) -> Drawing:
             x=alt.X("scale:Q", title="accelerators", scale=alt.Scale(type="log", base=2)),
             y=alt.Y("value:Q", title=f"{title} [{unit}]", scale=alt.Scale(type="log", nice=True)),
             color=_colour("accelerator", "accelerator"),
-            shape=alt.Shape("rules:N", title="rules"),
+            shape=alt.Shape("rules:N", legend=_legend("rules")),
         )
     )
     return _finish(points, title, len(shown))
 
 
-def draw_predictions(rows: Rows, unit: str) -> Drawing:
+def draw_predictions(rows: Rows, unit: str) -> Sketch:
     """Draw what was measured later against what was predicted, with the line on which both are equal.
 
     Parameters
@@ -120,8 +144,11 @@ def thin_out(rows: Rows) -> Rows:
 
 
 def _colour(column: str, title: str) -> alt.Color:
-    legend = alt.Legend(title=title, orient="bottom", columns=LEGEND_COLUMNS, symbolLimit=LEGEND_LIMIT, labelLimit=150)
-    return alt.Color(f"{column}:N", legend=legend)
+    return alt.Color(f"{column}:N", legend=_legend(title))
+
+
+def _legend(title: str) -> alt.Legend:
+    return alt.Legend(title=title, orient="bottom", columns=LEGEND_COLUMNS, symbolLimit=LEGEND_LIMIT, labelLimit=190)
 
 
 def _shortened(rows: Rows) -> list[dict[str, Any]]:
@@ -136,7 +163,5 @@ def _shorten(value: object) -> object:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def _finish(chart: alt.LayerChart | alt.Chart, title: str, points: int) -> Drawing:
-    svg = spec_to_svg(to_spec(chart.properties(width=WIDTH, height=HEIGHT)))
-    width, height = read_size(svg)
-    return Drawing(svg, width, height, ALT(title=title, points=points))
+def _finish(chart: alt.LayerChart | alt.Chart, title: str, points: int) -> Sketch:
+    return Sketch(to_spec(chart.properties(width=WIDTH, height=HEIGHT)), ALT(title=title, points=points))

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from hpcai.core.text import say_count, say_number
-from hpcai.listing.entries import Difference, Edition, Entry, Ranking, cite_edition
+from hpcai.listing.entries import Basis, Difference, Edition, Entry, Ranking, cite_edition
 from hpcai.listing.entry_views import make_cell, make_table, say_edition_bibtex
 from hpcai.listing.numbers import choose_format, name_quantity
 from hpcai.listing.ranking_views import (
@@ -13,8 +13,8 @@ from hpcai.listing.ranking_views import (
     format_of,
     list_href,
     organisation_href,
+    say_apart,
     say_needed,
-    say_rules,
     value_of,
 )
 
@@ -58,9 +58,9 @@ def _is_better(ranking: Ranking, one: Record, other: Record) -> bool:
 
 def make_index(edition: Edition, charts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the template data of the front page."""
-    answered = [ranking for ranking in edition.rankings if ranking.kind == ANSWERED]
+    answered = sorted((one for one in edition.rankings if one.kind == ANSWERED), key=_official_first)
     answers = [answer for ranking in answered if (answer := _answer(edition, ranking))]
-    example = next((ranking for ranking in answered), next(iter(edition.rankings), None))
+    example = next(iter([*answered, *edition.rankings]), None)
     machines, results = len(edition.machines), len(edition.entries)
     count = f"{say_count(results, 'result')} of {say_count(machines, 'machine')}"
     return {
@@ -80,6 +80,11 @@ def make_index(edition: Edition, charts: Sequence[Mapping[str, Any]]) -> dict[st
     }
 
 
+def _official_first(ranking: Ranking) -> tuple[Any, ...]:
+    bases = get_args(Basis)
+    return ranking.benchmark.casefold(), ranking.data != "official", bases.index(ranking.basis), ranking.division
+
+
 def _answer(edition: Edition, ranking: Ranking) -> dict[str, Any] | None:
     """Return who leads a list, and how its record changed since its first round."""
     leader = next((place for place in ranking.places if place.place is not None), None)
@@ -91,7 +96,7 @@ def _answer(edition: Edition, ranking: Ranking) -> dict[str, Any] | None:
     machine = edition.machines_by_id.get(entry.machine)
     return {
         "benchmark": ranking.benchmark,
-        "rules": say_rules(ranking),
+        "rules": say_apart(edition, ranking),
         "list_href": list_href(ranking),
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
         "scale": entry.units,
@@ -117,7 +122,7 @@ def _index_lists(edition: Edition) -> list[dict[str, Any]]:
     """Return one row per benchmark and rules, with the lists of each kind."""
     rows: dict[tuple[str, str], dict[str, list[Ranking]]] = {}
     for ranking in edition.rankings:
-        rows.setdefault((ranking.benchmark, say_rules(ranking)), {}).setdefault(ranking.kind, []).append(ranking)
+        rows.setdefault((ranking.benchmark, say_apart(edition, ranking)), {}).setdefault(ranking.kind, []).append(ranking)
     ordered = sorted(rows.items(), key=lambda item: (item[0][0].casefold(), item[0][1]))
     return [
         {"benchmark": benchmark, "rules": rules, "cells": [[_list_link(edition, one) for one in kinds.get(kind, ())] for kind in KINDS]}
@@ -144,7 +149,7 @@ def record_rows(edition: Edition, benchmark: str, kind: str) -> tuple[list[dict[
         return [], ""
     form = choose_format(rankings[0].quantity, rankings[0].unit, [record.value for _, record in found])
     rows = [
-        {"year": one.entry.year, "value": one.value / form.factor, "rules": say_rules(ranking), "machine": one.entry.title}
+        {"year": one.entry.year, "value": one.value / form.factor, "rules": say_apart(edition, ranking)}
         for ranking, one in found
         if one.value > 0
     ]
@@ -162,7 +167,7 @@ def record_table(edition: Edition, benchmark: str) -> dict[str, Any]:
             entry = record.entry
             rows.append(
                 [
-                    make_cell(f"{KINDS[ranking.kind]}, {say_rules(ranking)}", list_href(ranking)),
+                    make_cell(f"{KINDS[ranking.kind]}, {say_apart(edition, ranking)}", list_href(ranking)),
                     make_cell(entry.year),
                     make_cell(entry.round),
                     make_cell(f"{form.say(record.value)} {form.unit}", f"result/{entry.id}.html"),

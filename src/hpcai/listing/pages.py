@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.listing import overview_views as overview
-from hpcai.listing.charts import Drawing, draw_predictions, draw_records, draw_scaling, thin_out
+from hpcai.listing.charts import Sketch, draw_predictions, draw_records, draw_scaling, thin_out
 from hpcai.listing.data_files import dataset_metadata
 from hpcai.listing.entries import Difference, Edition, Entry
 from hpcai.listing.entry_views import (
@@ -200,8 +200,8 @@ def _record_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
             if rows:
                 title = f"{benchmark}: {KINDS[kind].lower()}"
                 caption = "Each point is a result that was better than all before it in its list. Logarithmic axis."
-                drawing = draw_records(rows, KINDS[kind], unit)
-                charts.append(_chart(maker, f"records-{number}-{kind}", title, drawing, caption))
+                sketch = draw_records(rows, KINDS[kind], unit)
+                charts.append(_chart(maker, f"records-{number}-{kind}", title, sketch, caption))
         yield _section(benchmark, charts=charts, tables=[overview.record_table(maker.edition, benchmark)])
 
 
@@ -212,8 +212,8 @@ def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         if rows:
             shown = "every result" if len(thin_out(rows)) == len(rows) else "the best of each accelerator and scale"
             caption = f"Strong scaling: {shown}. Both axes are logarithmic; results of other data or targets are not the same work."
-            drawing = draw_scaling(rows, "throughput per accelerator", "samples/s")
-            charts.append(_chart(maker, f"scaling-{number}", f"{benchmark}: scaling per accelerator", drawing, caption))
+            sketch = draw_scaling(rows, "throughput per accelerator", "samples/s")
+            charts.append(_chart(maker, f"scaling-{number}", f"{benchmark}: scaling per accelerator", sketch, caption))
         yield _section(benchmark, charts=charts, tables=[overview.scaling_table(benchmark, rows)])
 
 
@@ -223,9 +223,9 @@ def _prediction_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         rows = overview.prediction_rows(maker.edition, quantity)
         charts = []
         if rows and all(min(row["predicted"], row["measured"]) > 0 for row in rows):
-            drawing = draw_predictions(rows, rows[0]["unit"])
+            sketch = draw_predictions(rows, rows[0]["unit"])
             caption = "On the dashed line a prediction equals the later result. Both axes are logarithmic."
-            charts.append(_chart(maker, f"predictions-{number}", f"Predictions of {name_quantity(quantity)}", drawing, caption))
+            charts.append(_chart(maker, f"predictions-{number}", f"Predictions of {name_quantity(quantity)}", sketch, caption))
         yield _section(name_quantity(quantity), charts=charts, tables=[overview.prediction_table(quantity, rows)])
     if not quantities:
         yield _section(lines=["No prediction in this edition is followed by a result."])
@@ -249,8 +249,9 @@ def _write_editions(maker: _Maker, differences: Mapping[str, Difference]) -> Non
         _write_simple(maker, f"difference/{key}.html", title, "What changed between two editions.", *sections)
 
 
-def _chart(maker: _Maker, name: str, title: str, drawing: Drawing, caption: str) -> dict[str, Any]:
+def _chart(maker: _Maker, name: str, title: str, sketch: Sketch, caption: str) -> dict[str, Any]:
     place = f"assets/charts/{name}.svg"
+    drawing = sketch.draw(maker.site.folder / place)
     maker.site.write_text(place, drawing.svg)
     sizes = {"width": drawing.width, "height": drawing.height, "alt": drawing.alt}
     return {"title": title, "href": place, "caption": caption, **sizes}

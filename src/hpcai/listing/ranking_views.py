@@ -50,6 +50,19 @@ def say_rules(ranking: Ranking) -> str:
     return ", ".join(part for part in (ranking.division, ranking.basis, data, target, ranking.rules, rules) if part)
 
 
+def say_apart(edition: Edition, ranking: Ranking) -> str:
+    """Return division and basis of a list, and of its other rules what other lists of its benchmark do not share."""
+    alike = [one for one in edition.rankings if one.benchmark == ranking.benchmark]
+    parts = [ranking.division, ranking.basis]
+    if len({one.data for one in alike}) > 1:
+        parts.append(f"{ranking.data} data")
+    if len({one.quality_target for one in alike}) > 1 and ranking.quality_target is not None:
+        parts.append(f"target {ranking.quality_target:g}")
+    if len({one.rules for one in alike}) > 1:
+        parts.append(ranking.rules)
+    return ", ".join(part for part in parts if part)
+
+
 def value_of(ranking: Ranking, entry: Entry) -> tuple[float, float | None, float | None] | None:
     """Return the value that a list ranks and its bounds [unit of the list]; None without one."""
     if ranking.kind == "throughput_per_unit":
@@ -73,7 +86,7 @@ def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
     form = format_of(edition, ranking)
     rows = [_make_row(edition, ranking, place, form) for place in ranking.places[:ROWS]]
     return {
-        "title": f"{KINDS[ranking.kind]}: {ranking.benchmark}, {ranking.division or ranking.basis}",
+        "title": f"{KINDS[ranking.kind]}: {ranking.benchmark}, {say_apart(edition, ranking)}",
         "question": say_rules(ranking),
         "others": _other_lists(edition, ranking),
         "rows": rows,
@@ -199,7 +212,7 @@ def _siblings(edition: Edition, ranking: Ranking) -> Iterable[dict[str, Any]]:
     for other in edition.rankings:
         if (other.kind, other.benchmark) == (ranking.kind, ranking.benchmark):
             here = other.id == ranking.id
-            yield {"words": say_rules(other), "href": list_href(other), "here": here}
+            yield {"words": say_apart(edition, other), "href": list_href(other), "here": here}
 
 
 def _nearest(edition: Edition, ranking: Ranking, field: str, wanted: str, words: str) -> dict[str, Any]:
