@@ -90,8 +90,8 @@ def _number(quantity: str, unit: str, value: float, source: str, spread: float =
 
 def _make_entry(number: int, machine: Machine, dice: random.Random) -> Entry:
     benchmark = list(BENCHMARKS)[number % 3]
-    year = 2020 + (number // 3) % 4
-    units = 2 ** (3 + number % 8)
+    year = dice.randrange(2020, 2024)
+    units = 2 ** dice.randrange(3, 11)
     rate = SPEED[machine.family] * units**0.93 * 40 * (1 + 0.2 * (year - 2020)) * dice.uniform(0.8, 1.2)
     times = [5e6 / rate * dice.uniform(0.96, 1.04) for _ in range(5)]
     mean = sum(times) / len(times)
