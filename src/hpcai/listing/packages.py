@@ -19,8 +19,6 @@ from hpcai.config.reading import Problems, read_yaml, validate
 from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
 from hpcai.listing.content import Content
-from hpcai.listing.own import read_declared, read_own
-from hpcai.listing.rounds import read_round_source
 from hpcai.listing.sources import PACKAGE_FILE, Kind, Source, digest_files, kind_of, list_files
 from hpcai.records.folders import MANIFEST, check_manifest, write_manifest, written_whole
 from hpcai.records.run import RECORD, RunRecord, read_record
@@ -85,6 +83,10 @@ def read_source(source: Source, today: date) -> Content:
 
 
 def _read_plain(source: Source, today: date, organisation: str = "") -> Content:
+    # Only what is read for the first time needs the code that judges it, which takes a second to import.
+    from hpcai.listing.own import read_declared, read_own
+    from hpcai.listing.rounds import read_round_source
+
     files = {file.path: file for file in digest_files(source.path, list_files(source.path))}
     if source.kind == "round":
         return read_round_source(source.path, source.name, files, today)
