@@ -27,7 +27,9 @@ VIEWS: dict[str, dict[str, Any]] = {
     "dark": {**LAPTOP, "color_scheme": "dark"},
     "without scripts": {**LAPTOP, "java_script_enabled": False},
 }
+ASSETS = ("theme.js", "site.js", "list.js", "list.css", "table-core.js", "icon.svg")
 MOST_BYTES = 300_000
+"""Of a list page with all that it waits for; what comes after it is counted apart."""
 MOST_S = 1.0
 ROWS = "#list tbody tr"
 
@@ -316,16 +318,22 @@ def test_ten_thousand_entries_keep_the_budget(browser: Browser, tmp_path: Path) 
     again_s = time.monotonic() - started
     ranking = _ranking(edition)
     opened = Visit(browser, site, LAPTOP)
+    with_first = sum((site / place).stat().st_size for place in (f"list/{ranking.id}.html", f"list/{ranking.id}.js"))
+    with_first += sum((site / "assets" / name).stat().st_size for name in ASSETS)
     page = opened.open_list(ranking)
     interactive_s = page.evaluate("performance.now()") / 1000
+    page.wait_for_selector("html.complete")
+    complete_s = page.evaluate("performance.now()") / 1000
+    assert page.inner_text("#list-status").startswith(f"{len(ranking.places)} results")
     sorting_s = page.evaluate(
         """() => { const start = performance.now(); document.querySelector('th[data-column=machine] button').click();
         return (performance.now() - start) / 1000; }"""
     )
-    print(f"{len(ranking.places)} rows: {opened.bytes} bytes, {interactive_s:.2f} s, sorting {sorting_s:.2f} s; "
+    print(f"{len(ranking.places)} rows: {with_first} bytes, then {opened.bytes}; {interactive_s:.2f} s, all {complete_s:.2f} s, sorting {sorting_s:.2f} s; "
           f"built in {built_s:.1f} s, again in {again_s:.1f} s")
     assert opened.problems == []
-    assert opened.bytes <= MOST_BYTES
+    assert with_first <= MOST_BYTES
     assert interactive_s <= MOST_S
+    assert complete_s <= 2 * MOST_S
     assert sorting_s <= MOST_S
     opened.context.close()

@@ -157,7 +157,8 @@ def _write_places(maker: _Maker) -> None:
 def _write_lists(maker: _Maker) -> None:
     for ranking in maker.edition.rankings:
         maker.site.write_page(f"list/{ranking.id}.html", "list", make_list(maker.edition, ranking))
-        maker.site.write_data(f"list/{ranking.id}.js", "window.hpcaiList", make_list_data(maker.edition, ranking))
+        for place, part in make_list_data(maker.edition, ranking):
+            maker.site.write_call(place, "(window.hpcaiList ??= []).push", part)
 
 
 def _write_overviews(maker: _Maker) -> None:

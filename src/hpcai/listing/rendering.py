@@ -69,6 +69,10 @@ class Site:
         """Write data as a script, which a page may load from a file as well: ``before = data;``."""
         self._write(place, f"{before} = {embed_json(data)};\n")
 
+    def write_call(self, place: str, function: str, data: object) -> None:
+        """Write data as a script that gives them to a function."""
+        self._write(place, f"{function}({embed_json(data)});\n")
+
     def write_text(self, place: str, text: str) -> None:
         """Write any other file."""
         self._write(place, text)
