@@ -18,6 +18,7 @@ Basis = Literal["measured", "published", "declared"]
 Data = Literal["official", "other"]
 """official: the benchmark's own dataset; other: generated or changed data, which no list ranks beside official data."""
 Scaling = Literal["strong", "weak"]
+RankingKind = Literal["vflops", "vflops_per_watt", "time_to_train", "weak_throughput", "throughput_per_unit"]
 Value = str | int | float | bool | None
 Word = Annotated[str, Field(max_length=2000)]
 EDITION = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
@@ -197,7 +198,7 @@ class Ranking(Part):
 
     id: str = Field(pattern=r"^[a-z0-9-]{1,100}$")
     title: Word
-    kind: Literal["vflops", "vflops_per_watt", "time_to_train", "weak_throughput", "throughput_per_unit"]
+    kind: RankingKind
     quantity: str
     unit: str
     better: Literal["lower", "higher"]
