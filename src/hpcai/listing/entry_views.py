@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from hpcai.listing.entries import (
     Edition,
     Entry,
@@ -262,7 +264,15 @@ def _compared_value(entry: Entry, number: Number) -> dict[str, Any]:
 
 def make_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]], numeric: Sequence[int] = ()) -> dict[str, Any]:
     """Return the template data of a table of texts; ``numeric`` are the places of columns of numbers."""
-    heads = [{"words": words, "number": place in numeric} for place, words in enumerate(headings)]
+    heads = [
+        {
+            "words": words,
+            "number": place in numeric,
+            "tag": "td" if place else "th",
+            "about": Markup('class="number"' if place in numeric else 'class="text"' if place else 'scope="row"'),
+        }
+        for place, words in enumerate(headings)
+    ]
     return {"title": title, "headings": heads, "rows": rows, "missing": "None in this edition."}
 
 

@@ -45,7 +45,7 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
             undefined=StrictUndefined,
-            finalize=say_plainly,
+            finalize=_finalize,
         )
         return {name: environment.get_template(f"{name}.html.j2") for name in PAGE_TEMPLATES}
 
@@ -94,6 +94,11 @@ class Site:
         path = self.folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode("utf-8"))
+
+
+def _finalize(value: object) -> object:
+    """Return a text without unprintable characters; nearly all texts have none, and ten thousand pages have many."""
+    return value if isinstance(value, str) and value.isprintable() else say_plainly(value)
 
 
 PAGE_TEMPLATES = ("index", "list", "result", "place", "page", "compare")
