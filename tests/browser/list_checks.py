@@ -1,4 +1,4 @@
-"""What every page of a list's site must keep: links that lead somewhere, and nothing that its security policy forbids."""
+"""What every page of a list must keep: links that lead somewhere, and nothing that its security policy forbids."""
 
 import os
 from collections.abc import Iterable

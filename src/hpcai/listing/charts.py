@@ -112,7 +112,11 @@ def draw_predictions(rows: Rows, unit: str) -> Sketch:
     values = [float(row[key]) for row in rows for key in ("predicted", "measured")]
     ends = [{"predicted": edge, "measured": edge} for edge in (min(values), max(values))]
     axis = {"scale": alt.Scale(type="log", nice=True)}
-    line = alt.Chart(alt.Data(values=ends)).mark_line(color=MUTED, strokeDash=[4, 4]).encode(x="predicted:Q", y="measured:Q")
+    line = (
+        alt.Chart(alt.Data(values=ends))
+        .mark_line(color=MUTED, strokeDash=[4, 4])
+        .encode(x="predicted:Q", y="measured:Q")
+    )
     points = (
         alt.Chart(alt.Data(values=_shortened(rows)))
         .mark_point(filled=True, size=60)

@@ -20,11 +20,11 @@ KINDS = {
 }
 MEANINGS = {
     "time_to_train": "Time from the start of training until the target quality is reached. Shorter is better.",
-    "throughput_per_unit": "Training samples per second, divided by the number of accelerators (processors of a machine "
-    "without them). Small runs are favoured: time to train has its own list.",
+    "throughput_per_unit": "Training samples per second, divided by the number of accelerators (processors of a "
+    "machine without them). Small runs are favoured: time to train has its own list.",
     "vflops": "Valid FLOPS of HPC AI500: the rate of useful operations, reduced if the quality target is missed.",
     "vflops_per_watt": "Valid FLOPS over mean power.",
-    "weak_throughput": "Models trained per minute by many instances at once, on the whole machine.",
+    "weak_throughput": "Models trained per minute by many instances at once, on the machine.",
 }
 BASES = {
     "measured": "measured: own runs whose raw files were checked here",
@@ -205,7 +205,9 @@ def _rounded(value: float | None) -> float | None:
 def _number_words(cells: Sequence[dict[str, str] | None]) -> tuple[list[int | None], list[Any]]:
     """Return the number of each cell's word, and the words."""
     numbers: dict[tuple[str, str], int] = {}
-    column = [None if cell is None else numbers.setdefault((cell["text"], cell["href"]), len(numbers)) for cell in cells]
+    column = [
+        None if cell is None else numbers.setdefault((cell["text"], cell["href"]), len(numbers)) for cell in cells
+    ]
     return column, [{"text": text, "href": f"../{href}"} if href else text for text, href in numbers]
 
 

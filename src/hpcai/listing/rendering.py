@@ -1,4 +1,4 @@
-"""Write the list's pages, their scripts and their data: Jinja templates, and files that a page loads without a server."""
+"""Write pages, their scripts and their data: Jinja templates, and files that a page loads without a server."""
 
 import shutil
 from collections.abc import Mapping
