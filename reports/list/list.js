@@ -7,17 +7,27 @@
   const CHOICES = ["round", "accelerator", "year", "organisation"];
   const part = (name) => document.getElementById(name);
   const [table, form, status] = [part("list"), part("filters"), part("list-status")];
-  const { columns: stored, words, first, better } = window.hpcaiList;
-  const count = stored.id.length;
+  const { first, better, total, parts } = window.hpcaiList[0];
+  const NO_WORD = { text: "", href: "" };
 
-  // Columns hold numbers of words; a number is the place of its word.
-  const word = (name, place) => { const number = stored[name][place]; return number === null ? "" : words[name][number].text ?? words[name][number]; };
-  // Best first is the order of storage; what is not valid comes last in it, whatever its value.
-  const value = { value: (place) => (better === "higher" ? -place : place), scale: (place) => stored.scale[place] ?? undefined, score: (place) => stored.score[place] ?? undefined };
-  for (const name of ["machine", ...CHOICES]) value[name] = (place) => word(name, place);
-  // Sought in lower case; made when somebody seeks.
-  const sought = [];
-  const searchText = (place) => (sought[place] ??= ["machine", "organisation", "accelerator", "round", "year"].map((name) => word(name, place)).concat(stored.id[place]).join("\n").toLowerCase());
+  // A part holds columns; a word that many rows share is written once, and its rows hold its number.
+  const decode = ({ columns, words }) => columns.id.map((id, place) => {
+    const row = { id };
+    for (const name of Object.keys(columns)) {
+      const cell = columns[name][place];
+      if (!(name in words)) row[name] = cell;
+      else row[name] = cell === null ? NO_WORD : typeof words[name][cell] === "string" ? { text: words[name][cell], href: "" } : words[name][cell];
+    }
+    return row;
+  });
+  // In the order of storage, best first; what is not valid comes last, whatever its value.
+  const rows = [];
+  const take = (part) => { for (const row of decode(part)) { row.order = better === "higher" ? -rows.length : rows.length; rows.push(row); } };
+  take(window.hpcaiList[0]);
+  const value = { value: (row) => row.order, scale: (row) => row.scale ?? undefined, score: (row) => row.score ?? undefined };
+  for (const name of ["machine", ...CHOICES]) value[name] = (row) => row[name].text;
+  // In lower case; made when somebody seeks.
+  const searchText = (row) => (row.sought ??= ["machine", "organisation", "accelerator", "round", "year"].map((name) => row[name].text).concat(row.id).join("\n").toLowerCase());
 
   const among = (row, id, wanted) => String(row.getValue(id)) === wanted;
   const between = (row, id, [low, high]) => { const found = row.getValue(id); return found !== undefined && found >= low && found <= high; };
@@ -66,17 +76,18 @@
 
   let state = readAddress();
   const model = createTable({
-    data: Array.from({ length: count }, (_, place) => place),
-    columns, state: {}, renderFallbackValue: "", enableSortingRemoval: false, autoResetPageIndex: false,
-    getRowId: (place) => stored.id[place],
+    data: rows, columns, state: {}, renderFallbackValue: "", enableSortingRemoval: false, autoResetPageIndex: false,
+    getRowId: (row) => row.id,
     globalFilterFn: (row, _, wanted) => searchText(row.original).includes(wanted),
     getColumnCanGlobalFilter: (one) => one.id === "machine",
     onStateChange: () => {},
     getCoreRowModel: getCoreRowModel(), getFilteredRowModel: getFilteredRowModel(),
     getSortedRowModel: getSortedRowModel(), getPaginationRowModel: getPaginationRowModel(),
   });
+  let drawn = rows;
   const give = () => model.setOptions((options) => ({
     ...options,
+    data: drawn,
     state: { ...model.initialState, ...state, globalFilter: state.globalFilter.trim().toLowerCase() },
   }));
 
@@ -90,32 +101,27 @@
     return link;
   };
   const cell = (className, ...parts) => { const made = element("td", "", { className }); made.append(...parts); return made; };
-  const linked = (name, place) => {
-    const number = stored[name][place];
-    if (number === null) return element("span", "not known", { className: "none" });
-    const { text, href } = words[name][number];
-    return named(text ?? words[name][number], href);
-  };
-  // Stored in the order of rank, which filters and other orders leave as it is.
-  const makeRow = (place) => {
-    const row = element("tr");
-    const [id, shown] = [stored.id[place], first.format];
-    const result = element("a", "", { href: `${first.results}${id}.html` });
-    result.append(element("span", stored.value[place] === null ? "–" : window.hpcaiNumbers.sayNumber(stored.value[place], shown), { className: "value" }));
-    const interval = window.hpcaiNumbers.sayInterval(stored.low[place] ?? NaN, stored.high[place] ?? NaN, shown);
-    const box = element("input", "", { type: "checkbox", name: "compare", value: id, checked: state.compared.includes(id) });
-    box.setAttribute("aria-label", `Compare ${word("machine", place)}, ${stored.scale[place] ?? "?"} accelerators, ${word("round", place)}`);
+  const unknown = () => element("span", "not known", { className: "none" });
+  const linked = ({ text, href }) => (text ? named(text, href) : unknown());
+  const makeRow = (row) => {
+    const line = element("tr");
+    const [number, format] = [row.value, first.format];
+    const result = element("a", "", { href: `${first.results}${row.id}.html` });
+    result.append(element("span", number === null ? "–" : window.hpcaiNumbers.sayNumber(number, format), { className: "value" }));
+    const interval = window.hpcaiNumbers.sayInterval(row.low ?? NaN, row.high ?? NaN, format);
+    const box = element("input", "", { type: "checkbox", name: "compare", value: row.id, checked: state.compared.includes(row.id) });
+    box.setAttribute("aria-label", `Compare ${row.machine.text}, ${row.scale ?? "?"} accelerators, ${row.round.text}`);
     const head = element("th", "", { scope: "row" });
-    head.append(linked("machine", place));
-    row.append(
-      cell("number rank", String(stored.place[place] ?? "not valid")), head,
+    head.append(linked(row.machine));
+    line.append(
+      cell("number rank", String(row.place ?? "not valid")), head,
       cell("number", result, element("span", interval, { className: "note" })),
-      cell("text", linked("accelerator", place)), cell("number", stored.scale[place] === null ? element("span", "not known", { className: "none" }) : String(stored.scale[place])),
-      cell("text", linked("organisation", place)), cell("text", linked("round", place)), cell("number", linked("year", place)),
-      cell("number", stored.score[place] === null ? element("span", "–", { className: "none", title: "no score was given" })   : `${stored.score[place]} %`),
+      cell("text", linked(row.accelerator)), cell("number", row.scale === null ? unknown() : String(row.scale)),
+      cell("text", linked(row.organisation)), cell("text", linked(row.round)), cell("number", linked(row.year)),
+      cell("number", row.score === null ? element("span", "–", { className: "none", title: "no score was given" }) : `${row.score} %`),
       cell("pick", box),
     );
-    return row;
+    return line;
   };
 
   const drawHeadings = () => {
@@ -157,7 +163,9 @@
     const start = state.pagination.pageIndex * PAGE;
     table.tBodies[0].replaceChildren(...model.getPaginationRowModel().rows.map((row) => makeRow(row.original)));
     part("list-none").hidden = found > 0;
-    status.textContent = found ? `${found === count ? "" : `${found} of `}${count} results; rows ${start + 1} to ${Math.min(start + PAGE, found)}, page ${state.pagination.pageIndex + 1} of ${pages}` : `0 of ${count} results`;
+    const count = rows.length;
+    const more = count < total ? `; ${total - count} more are being read` : "";
+    status.textContent = (found ? `${found === count ? "" : `${found} of `}${count} results; rows ${start + 1} to ${Math.min(start + PAGE, found)}, page ${state.pagination.pageIndex + 1} of ${pages}` : `0 of ${count} results`) + more;
     part("previous").disabled = state.pagination.pageIndex === 0;
     part("next").disabled = state.pagination.pageIndex >= pages - 1;
     part("pages").hidden = pages === 1;
@@ -178,11 +186,13 @@
   };
 
   // Choices of the filters, as the list has them.
-  for (const name of CHOICES) {
-    const texts = [...new Set(stored[name])].filter((one) => one !== null).map((one) => String(words[name][one].text ?? words[name][one]));
-    texts.sort(name === "year" ? (a, b) => b - a : compareWords.compare);
-    form.elements[name].append(...texts.map((text) => element("option", text, { value: text })));
-  }
+  const offerChoices = () => {
+    for (const name of CHOICES) {
+      const texts = [...new Set(rows.map((row) => row[name].text))].filter((text) => text);
+      texts.sort(name === "year" ? (a, b) => b - a : compareWords.compare);
+      form.elements[name].replaceChildren(form.elements[name].options[0], ...texts.map((text) => element("option", text, { value: text })));
+    }
+  };
   const readForm = () => {
     const filters = CHOICES.filter((name) => form.elements[name].value).map((name) => ({ id: name, value: form.elements[name].value }));
     const [low, high] = [form.elements.from.valueAsNumber, form.elements.to.valueAsNumber];
@@ -217,8 +227,17 @@
   part("next").addEventListener("click", () => turn(1));
   addEventListener("popstate", () => { state = readAddress(); draw(); });
 
+  const show = () => { drawn = [...rows]; offerChoices(); draw(); };
+  const load = (place) => {
+    if (place === parts.length) { document.documentElement.classList.add("complete"); return; }
+    const script = element("script", "", { src: parts[place] });
+    script.addEventListener("load", () => { take(window.hpcaiList.at(-1)); show(); load(place + 1); });
+    document.head.append(script);
+  };
+
   form.hidden = false;
   for (const item of document.querySelectorAll(".scripted-only")) item.hidden = false;
-  draw();
+  show();
   document.documentElement.classList.add("interactive");
+  load(0);
 })();

@@ -1,5 +1,6 @@
-"""What every page of a list's site must keep: links that lead somewhere, and nothing that its security policy forbids."""
+"""What every page of a list must keep: links that lead somewhere, and nothing that its security policy forbids."""
 
+import os
 from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -59,15 +60,19 @@ def check_site(site: Path, foreign: Iterable[str] = ()) -> list[str]:
         problems += [f"{name}: {found}" for found in page.problems]
         problems += [f"{name}: the policy is {page.policy!r}"] if page.policy != POLICY else []
         problems += [f"{name}: the id {one} stands twice" for one in set(page.ids) if page.ids.count(one) > 1]
-        for address in page.addresses:
-            parts = urlsplit(address)
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            if parts.scheme or parts.netloc or not target.is_relative_to(site.resolve()):
-                problems.append(f"{name}: {address} leads out of the site")
-            elif str(target.relative_to(site.resolve())).startswith(tuple(foreign)):
-                continue
-            elif not target.is_file():
-                problems.append(f"{name}: {address} leads nowhere")
-            elif parts.fragment and parts.fragment not in pages.get(target, read_page(target)).ids:
-                problems.append(f"{name}: {address} has no such place")
+        for address in set(page.addresses):
+            problems += [f"{name}: {address} {wrong}" for wrong in _follow(site, path, address, pages, tuple(foreign))]
     return problems
+
+
+def _follow(site: Path, path: Path, address: str, pages: dict[Path, _Page], foreign: tuple[str, ...]) -> list[str]:
+    """Return what is wrong with one address of a page."""
+    parts = urlsplit(address)
+    target = Path(os.path.normpath(path.parent / unquote(parts.path))) if parts.path else path
+    if parts.scheme or parts.netloc or not target.is_relative_to(site):
+        return ["leads out of the site"]
+    if str(target.relative_to(site)).startswith(foreign or ("\0",)):
+        return []
+    if target not in pages and not target.is_file():
+        return ["leads nowhere"]
+    return ["has no such place"] if parts.fragment and parts.fragment not in pages[target].ids else []

@@ -1,4 +1,4 @@
-"""The list's site in Chromium, opened from files: sorting, filters, comparison, permalinks, the back button, budgets."""
+"""The list in Chromium, opened from files: sorting, filters, comparison, permalinks, the back button, budgets."""
 
 import shutil
 import time
@@ -27,7 +27,9 @@ VIEWS: dict[str, dict[str, Any]] = {
     "dark": {**LAPTOP, "color_scheme": "dark"},
     "without scripts": {**LAPTOP, "java_script_enabled": False},
 }
+ASSETS = ("theme.js", "site.js", "list.js", "list.css", "table-core.js", "icon.svg")
 MOST_BYTES = 300_000
+"""Of a list page with all that it waits for; what comes after it is counted apart."""
 MOST_S = 1.0
 ROWS = "#list tbody tr"
 
@@ -121,7 +123,7 @@ def test_links_and_policy_hold_on_every_page(site: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_pages_are_whole_in_every_view(view: str, browser: Browser, site: Path, edition: Edition) -> None:
-    hostile = [entry for entry in edition.entries if entry.organisation == MARKUP][0]
+    hostile = next(entry for entry in edition.entries if entry.organisation == MARKUP)
     places = [path.name for path in site.glob("*.html")]
     places += [f"list/{_ranking(edition).id}.html", f"result/{hostile.id}.html", f"machine/{hostile.machine}.html"]
     places += [str(next((site / "organisation").glob("*.html")).relative_to(site)), "difference/2026-05..draft.html"]
@@ -129,7 +131,8 @@ def test_pages_are_whole_in_every_view(view: str, browser: Browser, site: Path, 
     for place in places:
         page = opened.open(place)
         width, room, wide = page.evaluate(WIDE)
-        assert width <= room and not wide, (place, wide)
+        assert width <= room, (place, wide)
+        assert not wide, (place, wide)
         assert "owned" not in page.title() or MARKUP[:20] in page.title()
         assert not page.query_selector_all("main img:not(.drawn), main bdi *"), place
     assert opened.problems == []
@@ -241,7 +244,8 @@ def test_compares_as_the_library_does(visit: Visit, edition: Edition) -> None:
     page.wait_for_selector("html.interactive")
     assert _query(page)["results"] == [",".join(chosen)]
     rows = page.eval_on_selector_all(
-        "tr:has(th:text-matches('time to train'))", "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText))"
+        "tr:has(th:text-matches('time to train'))",
+        "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText))",
     )
     tests = [row for row in rows if "→" in row[0]]
     pairs = [(0, 1), (0, 2), (1, 2)]
@@ -267,7 +271,13 @@ def test_statistics_are_those_of_the_library(visit: Visit) -> None:
     for base, new in samples:
         own = compare_samples(base, new)
         other = page.evaluate("([base, next]) => window.hpcaiStatistics.compareSamples(base, next)", [base, new])
-        for name, value in {"ratio": own.ratio, "pBounded": own.p_bounded, "pPermutation": own.p_permutation, "low": own.low, "high": own.high}.items():
+        for name, value in {
+            "ratio": own.ratio,
+            "pBounded": own.p_bounded,
+            "pPermutation": own.p_permutation,
+            "low": own.low,
+            "high": own.high,
+        }.items():
             assert other[name] == pytest.approx(value, rel=1e-6, nan_ok=True), (name, base, new)
     p = [0.01, 0.04, float("nan"), 0.03, 0.9]
     corrected = page.evaluate("(p) => window.hpcaiStatistics.correctHolm(p)", p)
@@ -316,16 +326,23 @@ def test_ten_thousand_entries_keep_the_budget(browser: Browser, tmp_path: Path) 
     again_s = time.monotonic() - started
     ranking = _ranking(edition)
     opened = Visit(browser, site, LAPTOP)
+    with_first = sum((site / place).stat().st_size for place in (f"list/{ranking.id}.html", f"list/{ranking.id}.js"))
+    with_first += sum((site / "assets" / name).stat().st_size for name in ASSETS)
     page = opened.open_list(ranking)
     interactive_s = page.evaluate("performance.now()") / 1000
+    page.wait_for_selector("html.complete")
+    complete_s = page.evaluate("performance.now()") / 1000
+    assert page.inner_text("#list-status").startswith(f"{len(ranking.places)} results")
     sorting_s = page.evaluate(
         """() => { const start = performance.now(); document.querySelector('th[data-column=machine] button').click();
         return (performance.now() - start) / 1000; }"""
     )
-    print(f"{len(ranking.places)} rows: {opened.bytes} bytes, {interactive_s:.2f} s, sorting {sorting_s:.2f} s; "
-          f"built in {built_s:.1f} s, again in {again_s:.1f} s")
+    print(f"{len(ranking.places)} rows: {with_first} bytes, then {opened.bytes} in all")
+    print(f"answers in {interactive_s:.2f} s, complete in {complete_s:.2f} s, sorted in {sorting_s:.2f} s")
+    print(f"built in {built_s:.1f} s, again in {again_s:.1f} s")
     assert opened.problems == []
-    assert opened.bytes <= MOST_BYTES
+    assert with_first <= MOST_BYTES
     assert interactive_s <= MOST_S
+    assert complete_s <= 2 * MOST_S
     assert sorting_s <= MOST_S
     opened.context.close()

@@ -4,11 +4,11 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import altair as alt
-import vl_convert
 
 from hpcai.core.messages import Message
 from hpcai.plots.interactive import MUTED, spec_to_svg, to_spec
@@ -45,7 +45,7 @@ class Sketch:
 
     def draw(self, earlier: Path) -> Drawing:
         """Return the picture: an earlier file if it was drawn from the same specification by the same renderer."""
-        text = json.dumps(self.spec, sort_keys=True) + vl_convert.__version__
+        text = json.dumps(self.spec, sort_keys=True) + version("vl-convert-python")
         seal = f"<!-- {hashlib.sha256(text.encode()).hexdigest()} -->"
         svg = earlier.read_text("utf-8") if earlier.is_file() else ""
         if not svg.endswith(seal):
@@ -66,7 +66,7 @@ def draw_records(rows: Rows, title: str, unit: str) -> Sketch:
     """
     years = [int(row["year"]) for row in rows]
     domain = list(range(min(years), max(years) + 1))
-    base = alt.Chart(alt.Data(values=_shortened(rows))).encode(
+    base = alt.Chart(alt.InlineData(values=_shortened(rows))).encode(
         x=alt.X("year:O", title="year", axis=alt.Axis(labelAngle=0), scale=alt.Scale(domain=domain)),
         y=alt.Y("value:Q", title=f"{title} [{unit}]", scale=alt.Scale(type="log", nice=True)),
         color=_colour("rules", "rules"),
@@ -87,7 +87,7 @@ def draw_scaling(rows: Rows, title: str, unit: str) -> Sketch:
     """
     shown = thin_out(rows)
     points = (
-        alt.Chart(alt.Data(values=_shortened(shown)))
+        alt.Chart(alt.InlineData(values=_shortened(shown)))
         .mark_point(filled=True, size=45, opacity=0.75)
         .encode(
             x=alt.X("scale:Q", title="accelerators", scale=alt.Scale(type="log", base=2)),
@@ -111,14 +111,18 @@ def draw_predictions(rows: Rows, unit: str) -> Sketch:
     """
     values = [float(row[key]) for row in rows for key in ("predicted", "measured")]
     ends = [{"predicted": edge, "measured": edge} for edge in (min(values), max(values))]
-    axis = {"scale": alt.Scale(type="log", nice=True)}
-    line = alt.Chart(alt.Data(values=ends)).mark_line(color=MUTED, strokeDash=[4, 4]).encode(x="predicted:Q", y="measured:Q")
+    logarithmic = alt.Scale(type="log", nice=True)
+    line = (
+        alt.Chart(alt.InlineData(values=ends))
+        .mark_line(color=MUTED, strokeDash=[4, 4])
+        .encode(x="predicted:Q", y="measured:Q")
+    )
     points = (
-        alt.Chart(alt.Data(values=_shortened(rows)))
+        alt.Chart(alt.InlineData(values=_shortened(rows)))
         .mark_point(filled=True, size=60)
         .encode(
-            x=alt.X("predicted:Q", title=f"predicted [{unit}]", **axis),
-            y=alt.Y("measured:Q", title=f"measured later [{unit}]", **axis),
+            x=alt.X("predicted:Q", title=f"predicted [{unit}]", scale=logarithmic),
+            y=alt.Y("measured:Q", title=f"measured later [{unit}]", scale=logarithmic),
             color=_colour("benchmark", "benchmark"),
         )
     )

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from hpcai.listing.entries import (
     Edition,
     Entry,
@@ -51,7 +53,9 @@ def make_result(edition: Edition, entry: Entry, ranks: RankOf) -> dict[str, Any]
         "verdict": say_verdict(entry.verdict),
         "judge": entry.verdict.judge,
         "checks": entry.verdict.checked,
-        "reasons": [(reason.severity, _reason(reason.code, reason.text, reason.place)) for reason in entry.verdict.reasons],
+        "reasons": [
+            (reason.severity, _reason(reason.code, reason.text, reason.place)) for reason in entry.verdict.reasons
+        ],
         "runs": _runs(entry),
         "files": _files(entry),
         "data": f"data/result/{entry.id}.json",
@@ -197,7 +201,10 @@ def _about(edition: Edition, entry: Entry) -> dict[str, Any]:
         hrefs["Machine"] = f"machine/{machine.id}.html"
     named = _identity(entry, machine.name if machine else entry.system)
     more = [("Submission", entry.submission), ("In the list since", entry.added.isoformat() if entry.added else "")]
-    return {"title": "Setting", "facts": [_fact(name, text, hrefs.get(name, "")) for name, text in [*named, *more] if text]}
+    return {
+        "title": "Setting",
+        "facts": [_fact(name, text, hrefs.get(name, "")) for name, text in [*named, *more] if text],
+    }
 
 
 def _settings(entry: Entry) -> dict[str, Any]:
@@ -222,7 +229,10 @@ def _runs(entry: Entry) -> dict[str, Any]:
             make_cell(run.name),
             make_cell(run.outcome),
             make_cell("yes" if run.counted else "no"),
-            *(make_cell("" if value is None else f"{value:.6g}") for value in (run.time_s, run.samples_per_s, run.epochs)),
+            *(
+                make_cell("" if value is None else f"{value:.6g}")
+                for value in (run.time_s, run.samples_per_s, run.epochs)
+            ),
             make_cell(truth[run.complies]),
             make_cell(run.reason or "–"),
         ]
@@ -242,7 +252,9 @@ def _known_numbers(machine: Machine) -> dict[str, Any]:
         shown = say_amount(number)
         value = f"{shown.words} {shown.unit}".strip()
         rows.append([make_cell(one) for one in (shown.name, value, shown.interval, shown.method, shown.source)])
-    table = make_table("Known besides results", ["Quantity", "Value", "Interval", "Method", "Source"], rows, numeric=(1, 2))
+    table = make_table(
+        "Known besides results", ["Quantity", "Value", "Interval", "Method", "Source"], rows, numeric=(1, 2)
+    )
     return {**table, "missing": "No submission gives HPL, storage or energy of this machine."}
 
 
@@ -260,9 +272,26 @@ def _compared_value(entry: Entry, number: Number) -> dict[str, Any]:
     }
 
 
-def make_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]], numeric: Sequence[int] = ()) -> dict[str, Any]:
+_ABOUT = {
+    "number": Markup('class="number"'),
+    "text": Markup('class="text"'),
+    "head": Markup('scope="row"'),
+}
+
+
+def make_table(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]], numeric: Sequence[int] = ()
+) -> dict[str, Any]:
     """Return the template data of a table of texts; ``numeric`` are the places of columns of numbers."""
-    heads = [{"words": words, "number": place in numeric} for place, words in enumerate(headings)]
+    heads = [
+        {
+            "words": words,
+            "number": place in numeric,
+            "tag": "td" if place else "th",
+            "about": _ABOUT["number" if place in numeric else "text" if place else "head"],
+        }
+        for place, words in enumerate(headings)
+    ]
     return {"title": title, "headings": heads, "rows": rows, "missing": "None in this edition."}
 
 
@@ -285,4 +314,3 @@ def _reason(code: str, text: str, place: str) -> str:
 
 def _bibtex(text: str) -> str:
     return "".join("" if sign in "{}\\" else sign for sign in text)
-

@@ -122,10 +122,16 @@ def _index_lists(edition: Edition) -> list[dict[str, Any]]:
     """Return one row per benchmark and rules, with the lists of each kind."""
     rows: dict[tuple[str, str], dict[str, list[Ranking]]] = {}
     for ranking in edition.rankings:
-        rows.setdefault((ranking.benchmark, say_apart(edition, ranking)), {}).setdefault(ranking.kind, []).append(ranking)
+        rows.setdefault((ranking.benchmark, say_apart(edition, ranking)), {}).setdefault(ranking.kind, []).append(
+            ranking
+        )
     ordered = sorted(rows.items(), key=lambda item: (item[0][0].casefold(), item[0][1]))
     return [
-        {"benchmark": benchmark, "rules": rules, "cells": [[_list_link(edition, one) for one in kinds.get(kind, ())] for kind in KINDS]}
+        {
+            "benchmark": benchmark,
+            "rules": rules,
+            "cells": [[_list_link(edition, one) for one in kinds.get(kind, ())] for kind in KINDS],
+        }
         for (benchmark, rules), kinds in ordered
     ]
 
@@ -175,7 +181,9 @@ def record_table(edition: Edition, benchmark: str) -> dict[str, Any]:
                     make_cell(entry.title),
                 ]
             )
-    return make_table(f"Records of {benchmark}", ["List", "Year", "Round", "Record", "Interval", "Result"], rows, (1, 3, 4))
+    return make_table(
+        f"Records of {benchmark}", ["List", "Year", "Round", "Record", "Interval", "Result"], rows, (1, 3, 4)
+    )
 
 
 def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:
@@ -198,7 +206,13 @@ def scaling_table(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> dict[str
     for row in rows:
         groups.setdefault((row["accelerator"], row["rules"], row["scale"]), []).append(row["value"])
     shown = [
-        [make_cell(accelerator), make_cell(rules), make_cell(scale), make_cell(len(values)), make_cell(say_number(max(values)))]
+        [
+            make_cell(accelerator),
+            make_cell(rules),
+            make_cell(scale),
+            make_cell(len(values)),
+            make_cell(say_number(max(values))),
+        ]
         for (accelerator, rules, scale), values in sorted(groups.items())
     ]
     headings = ["Accelerator", "Rules", "Number", "Results", "Best [samples/s per accelerator]"]
@@ -255,7 +269,13 @@ def prediction_table(quantity: str, rows: Sequence[Mapping[str, Any]]) -> dict[s
 def refused_table(edition: Edition) -> dict[str, Any]:
     """Return what was refused, with every reason."""
     rows = [
-        [make_cell(one.submission), make_cell(one.place or "the whole submission"), make_cell(reason.text), make_cell(reason.place or "–"), make_cell(reason.code)]
+        [
+            make_cell(one.submission),
+            make_cell(one.place or "the whole submission"),
+            make_cell(reason.text),
+            make_cell(reason.place or "–"),
+            make_cell(reason.code),
+        ]
         for one in edition.refused
         for reason in one.reasons
     ]
@@ -272,7 +292,10 @@ def difference_tables(edition: Edition, difference: Difference) -> list[dict[str
     def rows(names: Iterable[str]) -> list[list[Mapping[str, str]]]:
         return [[link(name), make_cell(name)] for name in names]
 
-    changed = [[link(one.entry), make_cell(one.field), make_cell(one.before), make_cell(one.after)] for one in difference.changed]
+    changed = [
+        [link(one.entry), make_cell(one.field), make_cell(one.before), make_cell(one.after)]
+        for one in difference.changed
+    ]
     return [
         make_table("New results", ["Result", "Identifier"], rows(difference.added)),
         make_table("Results that are gone", ["Result", "Identifier"], rows(difference.removed)),
@@ -297,7 +320,11 @@ def machine_table(edition: Edition, results: Mapping[str, Sequence[Entry]]) -> d
 def organisation_table(results: Mapping[str, Sequence[Entry]]) -> dict[str, Any]:
     """Return all organisations."""
     rows = [
-        [make_cell(name, organisation_href(name)), make_cell(len({one.machine for one in found})), make_cell(len(found))]
+        [
+            make_cell(name, organisation_href(name)),
+            make_cell(len({one.machine for one in found})),
+            make_cell(len(found)),
+        ]
         for name, found in sorted(results.items(), key=lambda item: item[0].casefold())
     ]
     return make_table("Organisations", ["Organisation", "Machines", "Results"], rows, (1, 2))

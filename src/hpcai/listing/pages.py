@@ -1,4 +1,4 @@
-"""Write the pages of an edition: lists, results, machines, organisations, comparison, and the pages over all of them."""
+"""Write the pages of an edition: lists, results, machines, organisations, comparison, and the pages over all."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from hpcai.listing.entry_views import (
     make_table,
 )
 from hpcai.listing.numbers import name_quantity
-from hpcai.listing.ranking_views import KINDS, make_list, make_list_data, organisation_href
+from hpcai.listing.ranking_views import KINDS, make_list, make_list_data, organisation_href, say_needed
 from hpcai.listing.rendering import Site
 from hpcai.report.figures import embed_json
 from hpcai.report.own_pages import find_sources
@@ -149,7 +149,9 @@ def _write_places(maker: _Maker) -> None:
             site.write_page(place, "place", make_organisation(edition, name, entries))
     machines = overview.machine_table(edition, maker.by_machine)
     organisations = overview.organisation_table(maker.by_organisation)
-    _write_simple(maker, "machines.html", "Machines", "Every machine with a result in this edition.", _section(tables=[machines]))
+    _write_simple(
+        maker, "machines.html", "Machines", "Every machine with a result in this edition.", _section(tables=[machines])
+    )
     question = "Every organisation with a result in this edition."
     _write_simple(maker, "organisations.html", "Organisations", question, _section(tables=[organisations]))
 
@@ -157,14 +159,15 @@ def _write_places(maker: _Maker) -> None:
 def _write_lists(maker: _Maker) -> None:
     for ranking in maker.edition.rankings:
         maker.site.write_page(f"list/{ranking.id}.html", "list", make_list(maker.edition, ranking))
-        maker.site.write_data(f"list/{ranking.id}.js", "window.hpcaiList", make_list_data(maker.edition, ranking))
+        for place, part in make_list_data(maker.edition, ranking):
+            maker.site.write_call(place, "(window.hpcaiList ??= []).push", part)
 
 
 def _write_overviews(maker: _Maker) -> None:
     edition = maker.edition
     scaling = list(_scaling_sections(maker))
     records = list(_record_sections(maker))
-    question = "How the best result of each list moved. A list begins with its first round; results without a year are left out."
+    question = "How the best result of each list moved, from its first round. Results without a year are left out."
     _write_simple(maker, "records.html", "Records over the years", question, *records)
     question = "Throughput per accelerator of every result: a flat line is perfect scaling."
     _write_simple(maker, "scaling.html", "Scaling of everything", question, *scaling)
@@ -178,15 +181,18 @@ def _write_overviews(maker: _Maker) -> None:
     view = {**overview.make_index(edition, charts), "metadata": embed_json(dataset_metadata(edition))}
     maker.site.write_page("index.html", "index", view)
     maker.site.write_page("compare.html", "compare", {})
-    needed = [f"{KINDS[one.kind]}: {overview.say_needed(one)}" for one in _first_of_each(edition)]
-    sections = [_section("What to run", lines=[SUBMIT[0]], code=SUBMIT[1]), _section("What a result needs", lines=needed)]
+    needed = [f"{KINDS[one.kind]}: {say_needed(one)}" for one in _first_of_each(edition)]
+    sections = [
+        _section("What to run", lines=[SUBMIT[0]], code=SUBMIT[1]),
+        _section("What a result needs", lines=needed),
+    ]
     _write_simple(maker, "submit.html", "Submit a result", "What to submit to be compared.", *sections)
 
 
 def _first_of_each(edition: Edition) -> Iterator[Any]:
     seen: set[str] = set()
     for ranking in edition.rankings:
-        text = f"{ranking.kind} {overview.say_needed(ranking)}"
+        text = f"{ranking.kind} {say_needed(ranking)}"
         if text not in seen:
             seen.add(text)
             yield ranking
@@ -211,7 +217,7 @@ def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         charts = []
         if rows:
             shown = "every result" if len(thin_out(rows)) == len(rows) else "the best of each accelerator and scale"
-            caption = f"Strong scaling: {shown}. Both axes are logarithmic; results of other data or targets are not the same work."
+            caption = f"Strong scaling: {shown}. Logarithmic axes. Results of other data or targets are other work."
             sketch = draw_scaling(rows, "throughput per accelerator", "samples/s")
             charts.append(_chart(maker, f"scaling-{number}", f"{benchmark}: scaling per accelerator", sketch, caption))
         yield _section(benchmark, charts=charts, tables=[overview.scaling_table(benchmark, rows)])
@@ -225,7 +231,9 @@ def _prediction_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         if rows and all(min(row["predicted"], row["measured"]) > 0 for row in rows):
             sketch = draw_predictions(rows, rows[0]["unit"])
             caption = "On the dashed line a prediction equals the later result. Both axes are logarithmic."
-            charts.append(_chart(maker, f"predictions-{number}", f"Predictions of {name_quantity(quantity)}", sketch, caption))
+            charts.append(
+                _chart(maker, f"predictions-{number}", f"Predictions of {name_quantity(quantity)}", sketch, caption)
+            )
         yield _section(name_quantity(quantity), charts=charts, tables=[overview.prediction_table(quantity, rows)])
     if not quantities:
         yield _section(lines=["No prediction in this edition is followed by a result."])
@@ -237,7 +245,9 @@ def _write_editions(maker: _Maker, differences: Mapping[str, Difference]) -> Non
     files = [("list.json", "JSON"), ("entries.csv", "CSV"), ("CITATION.cff", "citation"), ("SHA256SUMS", "digests")]
     frozen = [name for name in names if name in edition.earlier or edition.frozen]
     headings = ["Edition", *(words for _, words in files)]
-    rows = [[make_cell(name), *(make_cell(words, f"editions/{name}/{file}") for file, words in files)] for name in frozen]
+    rows = [
+        [make_cell(name), *(make_cell(words, f"editions/{name}/{file}") for file, words in files)] for name in frozen
+    ]
     compared = [[make_cell(key, f"difference/{key}.html")] for key in differences]
     tables = [make_table("Frozen editions", headings, rows), make_table("Differences", ["Editions"], compared)]
     question = "A frozen edition never changes: cite it. The draft may still change."

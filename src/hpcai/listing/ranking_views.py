@@ -1,6 +1,6 @@
 """What the page of one list shows, and the data that its table sorts and filters."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -9,6 +9,8 @@ from hpcai.listing.numbers import Format, choose_format
 
 ROWS = 50
 """Rows in the page itself: what a reader without scripts sees, and everyone before the data are there."""
+FIRST_PART, LATER_PARTS = 500, 5000
+"""Rows in the first part of a list's data, which the page waits for, and in each of those that follow."""
 KINDS = {
     "time_to_train": "Time to train",
     "throughput_per_unit": "Throughput per accelerator",
@@ -18,11 +20,11 @@ KINDS = {
 }
 MEANINGS = {
     "time_to_train": "Time from the start of training until the target quality is reached. Shorter is better.",
-    "throughput_per_unit": "Training samples per second, divided by the number of accelerators (processors of a machine "
-    "without them). Small runs are favoured: time to train has its own list.",
+    "throughput_per_unit": "Training samples per second, divided by the number of accelerators (processors of a "
+    "machine without them). Small runs are favoured: time to train has its own list.",
     "vflops": "Valid FLOPS of HPC AI500: the rate of useful operations, reduced if the quality target is missed.",
     "vflops_per_watt": "Valid FLOPS over mean power.",
-    "weak_throughput": "Models trained per minute by many instances at once, on the whole machine.",
+    "weak_throughput": "Models trained per minute by many instances at once, on the machine.",
 }
 BASES = {
     "measured": "measured: own runs whose raw files were checked here",
@@ -112,10 +114,24 @@ def say_needed(ranking: Ranking) -> str:
     return f"{ranking.benchmark} trained{target} {data}{division}, with {evidence}."
 
 
-def make_list_data(edition: Edition, ranking: Ranking) -> dict[str, Any]:
-    """Return the columns of one list, best first; texts are numbers of their word."""
+def make_list_data(edition: Edition, ranking: Ranking) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return the data of one list in parts: first what makes the page answer, then the rest; each with its path."""
     form = format_of(edition, ranking)
-    places = ranking.places
+    ends = [*range(FIRST_PART, len(ranking.places), LATER_PARTS), len(ranking.places)]
+    names = [f"{ranking.id}.js", *(f"{ranking.id}.{number}.js" for number in range(1, len(ends)))]
+    about = {
+        "better": ranking.better,
+        "total": len(ranking.places),
+        "parts": names[1:],
+        "first": {"format": {"factor": form.factor}, "results": "../result/", "compare": "../compare.html"},
+    }
+    for name, start, end in zip(names, [0, *ends], ends, strict=False):
+        part = _make_part(edition, ranking, ranking.places[start:end])
+        yield f"list/{name}", {**part, **about} if start == 0 else part
+
+
+def _make_part(edition: Edition, ranking: Ranking, places: Sequence[Place]) -> dict[str, Any]:
+    """Return columns of some places; texts are numbers of their word."""
     entries = [edition.by_id[place.entry] for place in places]
     found = [value_of(ranking, entry) or (None, None, None) for entry in entries]
     words: dict[str, list[Any]] = {}
@@ -131,12 +147,7 @@ def make_list_data(edition: Edition, ranking: Ranking) -> dict[str, Any]:
     named = {"machine": _machine, "organisation": _organisation, "accelerator": _accelerator, "round": _round}
     for name, make in {**named, "year": _year}.items():
         columns[name], words[name] = _number_words([make(edition, entry) for entry in entries])
-    return {
-        "columns": columns,
-        "words": words,
-        "better": ranking.better,
-        "first": {"format": {"factor": form.factor}, "results": "../result/", "compare": "../compare.html"},
-    }
+    return {"columns": columns, "words": words}
 
 
 def _make_row(edition: Edition, ranking: Ranking, place: Place, form: Format) -> dict[str, Any]:
@@ -194,7 +205,9 @@ def _rounded(value: float | None) -> float | None:
 def _number_words(cells: Sequence[dict[str, str] | None]) -> tuple[list[int | None], list[Any]]:
     """Return the number of each cell's word, and the words."""
     numbers: dict[tuple[str, str], int] = {}
-    column = [None if cell is None else numbers.setdefault((cell["text"], cell["href"]), len(numbers)) for cell in cells]
+    column = [
+        None if cell is None else numbers.setdefault((cell["text"], cell["href"]), len(numbers)) for cell in cells
+    ]
     return column, [{"text": text, "href": f"../{href}"} if href else text for text, href in numbers]
 
 

@@ -1,4 +1,4 @@
-"""Write the list's pages, their scripts and their data: Jinja templates, and files that a page loads without a server."""
+"""Write pages, their scripts and their data: Jinja templates, and files that a page loads without a server."""
 
 import shutil
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
             undefined=StrictUndefined,
-            finalize=say_plainly,
+            finalize=_finalize,
         )
         return {name: environment.get_template(f"{name}.html.j2") for name in PAGE_TEMPLATES}
 
@@ -69,6 +69,10 @@ class Site:
         """Write data as a script, which a page may load from a file as well: ``before = data;``."""
         self._write(place, f"{before} = {embed_json(data)};\n")
 
+    def write_call(self, place: str, function: str, data: object) -> None:
+        """Write data as a script that gives them to a function."""
+        self._write(place, f"{function}({embed_json(data)});\n")
+
     def write_text(self, place: str, text: str) -> None:
         """Write any other file."""
         self._write(place, text)
@@ -90,6 +94,11 @@ class Site:
         path = self.folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode("utf-8"))
+
+
+def _finalize(value: object) -> object:
+    """Return a text without unprintable characters; nearly all texts have none, and ten thousand pages have many."""
+    return value if isinstance(value, str) and value.isprintable() else say_plainly(value)
 
 
 PAGE_TEMPLATES = ("index", "list", "result", "place", "page", "compare")

@@ -23,7 +23,7 @@ from hpcai.listing.entries import (
 )
 
 MARKUP = '<img src=x onerror=alert(1)><script>document.title="owned"</script> & "Co" \'x\' </title> {{ 7*7 }}'
-RIGHT_TO_LEFT = "מחשב‮abc עברית"
+RIGHT_TO_LEFT = "מחשב\u202eabc עברית"
 LONG = "Unbreakable" * 30
 BENCHMARKS = {"CosmoFlow": "lower", "DeepCAM": "lower", "OpenCatalyst": "lower"}
 FAMILIES = ("V100", "A100", "H100", "A64FX")
@@ -34,7 +34,13 @@ SPEED = {"V100": 1.0, "A100": 2.4, "H100": 5.1, "A64FX": 0.3}
 def make_edition(count: int = 60, seed: int = 1, organisations: Iterable[str] = (), name: str = "draft") -> Edition:
     """Return an edition of simulated entries; the first three organisations have hostile names."""
     dice = random.Random(seed)
-    names = [MARKUP, RIGHT_TO_LEFT, LONG, *organisations, *(f"Laboratory {number}" for number in range(max(3, count // 40)))]
+    names = [
+        MARKUP,
+        RIGHT_TO_LEFT,
+        LONG,
+        *organisations,
+        *(f"Laboratory {number}" for number in range(max(3, count // 40))),
+    ]
     machines = {}
     entries = []
     for number in range(count):
@@ -65,7 +71,9 @@ def make_edition(count: int = 60, seed: int = 1, organisations: Iterable[str] = 
                 id="refused-1",
                 submission=MARKUP,
                 place="",
-                reasons=(Reason(code="verdict.not_accepted", text=f"The log ends before run_stop: {LONG}", place="a/b.txt"),),
+                reasons=(
+                    Reason(code="verdict.not_accepted", text=f"The log ends before run_stop: {LONG}", place="a/b.txt"),
+                ),
             ),
         ),
         rankings=tuple(_rank(entries)),
@@ -143,7 +151,9 @@ def _make_entry(number: int, machine: Machine, dice: random.Random) -> Entry:
         ),
         evidence=(File(path="results/result_0.txt", sha256="0" * 64, bytes=12345),),
         reproducibility=Reproducibility(
-            score_ratio=0.6, checks=(Check(name="code", met=True), Check(name="data", met=None)), method="share of checks met"
+            score_ratio=0.6,
+            checks=(Check(name="code", met=True), Check(name="data", met=None)),
+            method="share of checks met",
         ),
         repeat=f"git clone … && ./run_and_time.sh  # {MARKUP}",
         submission="round",
