@@ -73,7 +73,8 @@ class Built:
     @property
     def lost(self) -> tuple[Refusal, ...]:
         """Refused submissions and results, without entries that are listed but not valid."""
-        return tuple(one for one in self.edition.refused if one.place not in self.edition.by_id)
+        listed = {(entry.id, entry.submission) for entry in self.edition.entries}
+        return tuple(one for one in self.edition.refused if (one.place, one.submission) not in listed)
 
 
 def build_site(wanted: Wanted) -> Built:
@@ -159,7 +160,7 @@ def _digests(edition: Edition) -> dict[str, str]:
     places: dict[str, list[str]] = {entry.id: [] for entry in edition.entries}
     for ranking in edition.rankings:
         for place in ranking.places:
-            places[place.entry].append(f"{ranking.id} {place.place} {len(ranking.places)}")
+            places[place.entry].append(f"{ranking.id} {place.place is None}")
     predicted: dict[str, list[str]] = {}
     for prediction in edition.predictions:
         predicted.setdefault(prediction.entry, []).append(prediction.model_dump_json())
