@@ -20,7 +20,7 @@ from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
 from hpcai.listing.content import Content
 from hpcai.listing.sources import PACKAGE_FILE, Kind, Source, digest_files, kind_of, list_files
-from hpcai.records.folders import MANIFEST, check_manifest, write_manifest, written_whole
+from hpcai.records.folders import check_manifest, write_manifest, written_whole
 from hpcai.records.run import RECORD, RunRecord, read_record
 
 NO_CONTENT = Message("packages.no_content", "found {found}, expected one submission in the folder content")
@@ -182,7 +182,9 @@ def write_package(source: Path, output: Path, submission: Submission) -> Package
     HpcaiError
         If a check fails, no result is accepted, or a secret is found; nothing is written then.
     """
-    content = _read_plain(Source(submission.name, submission.kind, source), submission.submitted, submission.organisation)
+    content = _read_plain(
+        Source(submission.name, submission.kind, source), submission.submitted, submission.organisation
+    )
     if not content.entries:
         raise ParseError(NOT_ACCEPTED(source=source))
     chosen = _chosen(source, submission.kind)

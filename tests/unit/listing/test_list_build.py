@@ -116,7 +116,9 @@ def test_bases_and_kinds_of_data_are_never_ranked_together(tmp_path):
     edition = made(tmp_path).edition
     for ranking in edition.rankings:
         members = [edition.by_id[place.entry] for place in ranking.places]
-        assert {(one.basis, one.data, one.dataset) for one in members} == {(ranking.basis, ranking.data, ranking.dataset)}
+        assert {(one.basis, one.data, one.dataset) for one in members} == {
+            (ranking.basis, ranking.data, ranking.dataset)
+        }
     assert {ranking.data for ranking in edition.rankings} == {"official", "other"}
 
 
