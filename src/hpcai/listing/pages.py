@@ -20,7 +20,7 @@ from hpcai.listing.entry_views import (
     make_table,
 )
 from hpcai.listing.numbers import name_quantity
-from hpcai.listing.ranking_views import KINDS, make_list, make_list_data, organisation_href, say_needed
+from hpcai.listing.ranking_views import KINDS, make_list, make_list_data, organisation_href
 from hpcai.listing.rendering import Site
 from hpcai.report.figures import embed_json
 from hpcai.report.own_pages import find_sources
@@ -181,21 +181,12 @@ def _write_overviews(maker: _Maker) -> None:
     view = {**overview.make_index(edition, charts), "metadata": embed_json(dataset_metadata(edition))}
     maker.site.write_page("index.html", "index", view)
     maker.site.write_page("compare.html", "compare", {})
-    needed = [f"{KINDS[one.kind]}: {say_needed(one)}" for one in _first_of_each(edition)]
+    needed = overview.needed_table(edition)
     sections = [
         _section("What to run", lines=[SUBMIT[0]], code=SUBMIT[1]),
-        _section("What a result needs", lines=needed),
+        _section("What a result needs", tables=[needed]),
     ]
     _write_simple(maker, "submit.html", "Submit a result", "What to submit to be compared.", *sections)
-
-
-def _first_of_each(edition: Edition) -> Iterator[Any]:
-    seen: set[str] = set()
-    for ranking in edition.rankings:
-        text = f"{ranking.kind} {say_needed(ranking)}"
-        if text not in seen:
-            seen.add(text)
-            yield ranking
 
 
 def _record_sections(maker: _Maker) -> Iterator[dict[str, Any]]:

@@ -108,7 +108,8 @@ def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
 def say_needed(ranking: Ranking) -> str:
     """Return what a submission must have to be in a list."""
     target = "" if ranking.quality_target is None else f" to the target {ranking.quality_target:g}"
-    data = f"on {ranking.dataset} ({ranking.data} data)" if ranking.dataset else f"on {ranking.data} data"
+    known = ranking.data in ranking.dataset
+    data = f"on {ranking.dataset}" if known else f"on {ranking.dataset} ({ranking.data} data)"
     division = f", {ranking.division} division" if ranking.division else ""
     evidence = "the numbers and the document that holds them" if ranking.basis == "declared" else "the logs of all runs"
     return f"{ranking.benchmark} trained{target} {data}{division}, with {evidence}."
