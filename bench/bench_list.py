@@ -83,7 +83,9 @@ def main() -> None:
         rounds = sorted(SHARED.glob("mlperf_hpc_v*.tar.xz"))
         for what, goal_s in (("first", GOAL_ROUNDS_S), ("again", GOAL_MORE_S)) if rounds else ():
             taken_s, used_s, _ = build(rounds, folder / "rounds")
-            print(f"{len(rounds)} of 4 rounds, {what}: {taken_s:.1f} s, {used_s:.1f} s of processor time (goal {goal_s:g} s)")
+            print(
+                f"{len(rounds)} of 4 rounds, {what}: {taken_s:.1f} s, {used_s:.1f} s of processor time (goal {goal_s:g} s)"
+            )
             missed += taken_s > goal_s
         packages = folder / "submissions"
         packages.mkdir()

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -73,7 +73,8 @@ class Built:
     @property
     def lost(self) -> tuple[Refusal, ...]:
         """Refused submissions and results, without entries that are listed but not valid."""
-        return tuple(one for one in self.edition.refused if one.place not in self.edition.by_id)
+        listed = {(entry.id, entry.submission) for entry in self.edition.entries}
+        return tuple(one for one in self.edition.refused if (one.place, one.submission) not in listed)
 
 
 def build_site(wanted: Wanted) -> Built:
@@ -85,8 +86,6 @@ def build_site(wanted: Wanted) -> Built:
         If a folder is missing, the site's folder holds something else, an edition to freeze exists, or a frozen one
         was changed. Submissions that fail a check are listed in the edition instead.
     """
-    from hpcai.listing.pages import write_pages
-
     site, editions_at = wanted.site, wanted.editions or wanted.site / "editions"
     state = _State.open(site)
     frozen = read_editions(editions_at)
@@ -103,20 +102,33 @@ def build_site(wanted: Wanted) -> Built:
     if wanted.freeze:
         freeze(edition, editions_at)
         frozen[edition.name] = edition
+    pages = _write_site(edition, site, state, frozen)
+    _copy_editions(editions_at, site / "editions")
+    return Built(edition, len(sources), tuple(sorted(found.fresh)), pages, embargoed)
+
+
+def _write_site(edition: Edition, site: Path, state: "_State", frozen: Mapping[str, Edition]) -> int:
+    """Write what changed, and return the number of pages of results, machines and organisations among it."""
     digests = _digests(edition)
-    changed = state.changed(digests, _frame(edition))
-    entries = edition.entries if changed is None else [edition.by_id[key] for key in _ids("result", changed, edition)]
-    site.mkdir(parents=True, exist_ok=True)
-    write_site_data(edition, site, entries)
     differences = differences_of(frozen, edition)
+    whole = _digest([*digests.values(), *(one.model_dump_json() for one in (*edition.refused, *differences.values()))])
+    frame = _frame(edition)
+    if (state.frame, state.whole) == (frame, whole) and (site / "index.html").is_file():
+        return 0
+    from hpcai.listing.pages import write_pages
+
+    site.mkdir(parents=True, exist_ok=True)
+    changed = state.changed(digests, frame)
+    entries = edition.entries if changed is None else [edition.by_id[key] for key in _results_of(changed)]
+    write_site_data(edition, site, entries)
     folder = site / "data" / "differences"
     folder.mkdir(exist_ok=True)
     for name, difference in differences.items():
         write_atomically(folder / f"{name}.json", (difference.model_dump_json(indent=1) + "\n").encode())
-    _copy_editions(editions_at, site / "editions")
     write_pages(edition, site, changed, differences)
-    state.close(digests, edition)
-    return Built(edition, len(sources), tuple(sorted(found.fresh)), len(digests if changed is None else changed), embargoed)
+    added = {entry.id: entry.added.isoformat() for entry in edition.entries if entry.added}
+    state.close(digests, added, frame, whole)
+    return len(digests if changed is None else changed)
 
 
 def _without_embargoed(contents: Mapping[str, Content], today: date) -> tuple[dict[str, Content], tuple[str, ...]]:
@@ -136,6 +148,10 @@ def _added(state: "_State", frozen: Mapping[str, Edition]) -> dict[str, date]:
 def _frame(edition: Edition) -> str:
     """Return what every page shows."""
     words = (edition.name, edition.title, edition.url, edition.made.isoformat(), *edition.earlier, code_digest())
+    return _digest(words)
+
+
+def _digest(words: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
 
@@ -144,7 +160,7 @@ def _digests(edition: Edition) -> dict[str, str]:
     places: dict[str, list[str]] = {entry.id: [] for entry in edition.entries}
     for ranking in edition.rankings:
         for place in ranking.places:
-            places[place.entry].append(f"{ranking.id} {place.place} {len(ranking.places)}")
+            places[place.entry].append(f"{ranking.id} {place.place is None}")
     predicted: dict[str, list[str]] = {}
     for prediction in edition.predictions:
         predicted.setdefault(prediction.entry, []).append(prediction.model_dump_json())
@@ -152,18 +168,17 @@ def _digests(edition: Edition) -> dict[str, str]:
     shared: dict[str, list[str]] = {}
     for entry in edition.entries:
         words = [entry.model_dump_json(), *places[entry.id], *predicted.get(entry.id, ())]
-        digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
+        digest = _digest(words)
         pages[f"result/{entry.id}"] = digest
         for page in (f"machine/{entry.machine}", f"organisation/{make_id(entry.organisation)}"):
             shared.setdefault(page, []).append(digest)
     for machine in edition.machines:
         shared.setdefault(f"machine/{machine.id}", []).append(machine.model_dump_json())
-    return pages | {page: hashlib.sha256("\n".join(words).encode()).hexdigest() for page, words in shared.items()}
+    return pages | {page: _digest(words) for page, words in shared.items()}
 
 
-def _ids(kind: str, pages: frozenset[str], edition: Edition) -> list[str]:
-    chosen = (page.removeprefix(f"{kind}/") for page in sorted(pages) if page.startswith(f"{kind}/"))
-    return [key for key in chosen if key in edition.by_id]
+def _results_of(pages: Iterable[str]) -> list[str]:
+    return sorted(page.removeprefix("result/") for page in pages if page.startswith("result/"))
 
 
 def _copy_editions(source: Path, target: Path) -> None:
@@ -181,6 +196,7 @@ class _State:
 
     site: Path
     frame: str = ""
+    whole: str = ""
     pages: dict[str, str] = field(default_factory=dict)
     added: dict[str, str] = field(default_factory=dict)
 
@@ -201,7 +217,7 @@ class _State:
             return cls(site)
         try:
             known = json.loads(file.read_bytes())
-            return cls(site, str(known["frame"]), dict(known["pages"]), dict(known["added"]))
+            return cls(site, str(known["frame"]), str(known["whole"]), dict(known["pages"]), dict(known["added"]))
         except (OSError, ValueError, KeyError, TypeError):
             return cls(site)
 
@@ -211,15 +227,13 @@ class _State:
             if page not in digests:
                 (self.site / f"{page}.html").unlink(missing_ok=True)
                 (self.site / "data" / f"{page}.json").unlink(missing_ok=True)
-        before, self.frame = self.frame, frame
-        if before != frame:
+        if self.frame != frame:
             return None
         return frozenset(page for page, digest in digests.items() if self.pages.get(page) != digest)
 
-    def close(self, digests: Mapping[str, str], edition: Edition) -> None:
-        """Write the state, last of all: an interrupted build writes everything again."""
-        added = {entry.id: entry.added.isoformat() for entry in edition.entries if entry.added}
-        state = {"frame": self.frame, "pages": dict(digests), "added": added}
+    def close(self, pages: Mapping[str, str], added: Mapping[str, str], frame: str, whole: str) -> None:
+        """Write the state, last of all: after an interrupted build, everything that changed is written again."""
+        state = {"frame": frame, "whole": whole, "pages": dict(pages), "added": dict(added)}
         write_atomically(self.site / STATE, json.dumps(state).encode())
 
 

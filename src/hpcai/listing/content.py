@@ -8,7 +8,6 @@ from typing import Any
 from hpcai.catalogue.tables import definitions
 from hpcai.listing.entries import Entry, File, Machine, Number, Part, Refusal, Run, Value
 from hpcai.metrics.cells import number_of, text_of
-from hpcai.metrics.statistics.summaries import INTERVAL
 from hpcai.mlperf_hpc.rounds.texts import printable
 
 BOUNDS = {
@@ -52,6 +51,8 @@ def number_from(row: Mapping[str, Any], quantity: str, table: str, method: str, 
     n
         Runs behind it.
     """
+    from hpcai.metrics.statistics.summaries import INTERVAL  # SciPy's statistics take a second to import
+
     value = number_of(row, quantity)
     if not math.isfinite(value) or (value <= 0 and quantity not in ZERO_COUNTS):
         return None

@@ -133,7 +133,9 @@ def atom_feed(edition: Edition) -> bytes:
     ElementTree.register_namespace("", ATOM)
     feed = ElementTree.Element(f"{{{ATOM}}}feed")
     base = f"{edition.url.rstrip('/')}/" if edition.url else ""
-    newest = sorted(edition.entries, key=lambda entry: (entry.added or edition.made, entry.id), reverse=True)[:FEED_ENTRIES]
+    newest = sorted(edition.entries, key=lambda entry: (entry.added or edition.made, entry.id), reverse=True)[
+        :FEED_ENTRIES
+    ]
     updated = newest[0].added if newest else edition.made
     _add(feed, "id", f"{base}{FEED}" if base else "urn:hpcai:list")
     _add(feed, "title", edition.title)

@@ -32,9 +32,9 @@ def make_ranks(edition: Edition) -> RankOf:
     """Return where each number of each entry stands, by entry and quantity."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for ranking in edition.rankings:
-        total = sum(place.place is not None for place in ranking.places)
         for place in ranking.places:
-            words = "listed without a place" if place.place is None else f"{place.place} of {total}"
+            # Not the place itself: one new result would change the pages of all that come after it.
+            words = "listed without a place" if place.place is None else "ranked in this list"
             # The throughput has no list of its own: the one per accelerator ranks it.
             per_unit = ranking.kind == "throughput_per_unit"
             quantity = "train_rate_samples_per_s" if per_unit else ranking.quantity

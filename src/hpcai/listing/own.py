@@ -57,7 +57,7 @@ CHECKED = (
 )
 
 
-def read_own(  # noqa: PLR0913  one for each fact of a source
+def read_own(
     path: Path, name: str, files: Mapping[str, File], today: datetime.date, kind: Kind, organisation: str = ""
 ) -> Content:
     """Return the entries of a results folder or a report document; `organisation` overrides that of the study.
@@ -154,7 +154,10 @@ def _compare(given: pd.DataFrame, trials: pd.DataFrame) -> None:
             place = int(np.argmin(same))
             raise RecordError(
                 OTHER_NUMBERS(
-                    run=str(trials.index[place]), column=column, found=float(found[place]), expected=float(expected[place])
+                    run=str(trials.index[place]),
+                    column=column,
+                    found=float(found[place]),
+                    expected=float(expected[place]),
                 )
             )
 
@@ -162,7 +165,7 @@ def _compare(given: pd.DataFrame, trials: pd.DataFrame) -> None:
 class _Own:
     """A submission of own runs, as needed for its entries."""
 
-    def __init__(  # noqa: PLR0913  one for each source of an entry's facts
+    def __init__(
         self,
         name: str,
         organisation: str,
@@ -227,7 +230,8 @@ class _Own:
         label = str(row["label"])
         failures = [Reason(code=NOT_VALID.code, text=shorten(why))] if status != VALID else []
         remarks = [
-            Reason(code="own.remark", text=shorten(words), severity="warning") for words in split_reasons([row["reason"]])
+            Reason(code="own.remark", text=shorten(words), severity="warning")
+            for words in split_reasons([row["reason"]])
         ]
         return Verdict(
             status="valid" if status == VALID else "not valid",
@@ -288,7 +292,9 @@ def _settings(record: RunRecord, row: Row) -> tuple[tuple[str, Value], ...]:
     point = record.plan.point.model_dump(mode="json")
     chosen = {**point, "global_batch_samples": plain(number_of(row, "global_batch_samples"))}
     software = {f"software {name}": value for name, value in record.provenance.software.items()}
-    return tuple((shorten(name), plain(value)) for name, value in (chosen | software).items() if value not in (None, ""))
+    return tuple(
+        (shorten(name), plain(value)) for name, value in (chosen | software).items() if value not in (None, "")
+    )
 
 
 def read_declared(path: Path, name: str, files: Mapping[str, File], today: datetime.date, organisation: str) -> Content:

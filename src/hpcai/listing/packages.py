@@ -19,10 +19,8 @@ from hpcai.config.reading import Problems, read_yaml, validate
 from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
 from hpcai.listing.content import Content
-from hpcai.listing.own import read_declared, read_own
-from hpcai.listing.rounds import read_round_source
 from hpcai.listing.sources import PACKAGE_FILE, Kind, Source, digest_files, kind_of, list_files
-from hpcai.records.folders import MANIFEST, check_manifest, write_manifest, written_whole
+from hpcai.records.folders import check_manifest, write_manifest, written_whole
 from hpcai.records.run import RECORD, RunRecord, read_record
 
 NO_CONTENT = Message("packages.no_content", "found {found}, expected one submission in the folder content")
@@ -85,6 +83,10 @@ def read_source(source: Source, today: date) -> Content:
 
 
 def _read_plain(source: Source, today: date, organisation: str = "") -> Content:
+    # Only what is read for the first time needs the code that judges it, which takes a second to import.
+    from hpcai.listing.own import read_declared, read_own
+    from hpcai.listing.rounds import read_round_source
+
     files = {file.path: file for file in digest_files(source.path, list_files(source.path))}
     if source.kind == "round":
         return read_round_source(source.path, source.name, files, today)
@@ -180,7 +182,9 @@ def write_package(source: Path, output: Path, submission: Submission) -> Package
     HpcaiError
         If a check fails, no result is accepted, or a secret is found; nothing is written then.
     """
-    content = _read_plain(Source(submission.name, submission.kind, source), submission.submitted, submission.organisation)
+    content = _read_plain(
+        Source(submission.name, submission.kind, source), submission.submitted, submission.organisation
+    )
     if not content.entries:
         raise ParseError(NOT_ACCEPTED(source=source))
     chosen = _chosen(source, submission.kind)

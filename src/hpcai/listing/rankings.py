@@ -74,7 +74,7 @@ def join_edition(
                 lost.append(_twice(entry, submission, entries[entry.id].submission))
                 continue
             day = added.get(entry.id) or min(content.submitted or made, made)
-            entries[entry.id] = entry.model_copy(update={"added": day})
+            entries[entry.id] = entry.model_copy(update={"added": day, "submission": submission})
     lost += [_not_valid(entry) for entry in entries.values() if entry.verdict.status == "not valid"]
     chosen = sort_entries(entries.values())
     known = (machine for _, content in sorted(contents.items()) for machine in content.machines)
@@ -95,7 +95,9 @@ def join_edition(
 def _twice(entry: Entry, submission: str, first: str) -> Refusal:
     words = TWICE(entry=entry.id, first=first)
     reason = Reason(code=words.code, text=str(words), place=entry.id)
-    return Refusal(id=make_id("refused", submission, entry.id), submission=submission, place=entry.id, reasons=(reason,))
+    return Refusal(
+        id=make_id("refused", submission, entry.id), submission=submission, place=entry.id, reasons=(reason,)
+    )
 
 
 def _not_valid(entry: Entry) -> Refusal:

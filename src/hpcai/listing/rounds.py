@@ -166,7 +166,9 @@ class _Round:
         """Return the entry of a strong-scaling result: its row of ``mlperf_results``, and that of ``scores``."""
         method = str(score["score_method"])
         numbers = numbers_from(score | {"source": row["source"]}, SCORES, "scores", method, int(score["n_scored"]))
-        numbers += numbers_from(row, ("epochs", "staging_s", "run_variation_ratio"), "mlperf_results", MEANS, row["kept"])
+        numbers += numbers_from(
+            row, ("epochs", "staging_s", "run_variation_ratio"), "mlperf_results", MEANS, row["kept"]
+        )
         return self._entry(
             row,
             scaling="strong",
@@ -276,7 +278,9 @@ def _findings(own: SubmissionVerdict | None) -> list[Finding]:
 def _reason(finding: Finding, severity: Severity) -> Reason:
     place = finding.source if finding.line is None else f"{finding.source}:{finding.line}"
     code = f"mlperf_logging.{finding.key}"[:200]
-    return Reason(code=code, text=shorten(f"{finding.rule}: {finding.message}"), place=shorten(place), severity=severity)
+    return Reason(
+        code=code, text=shorten(f"{finding.rule}: {finding.message}"), place=shorten(place), severity=severity
+    )
 
 
 def _machine_id(submission: Submission) -> str:
