@@ -16,7 +16,7 @@ from hpcai.listing.entries import (
     cite_entry,
 )
 from hpcai.listing.numbers import LOWER_IS_BETTER, choose_format, repeats_of, say_amount
-from hpcai.listing.ranking_views import list_href, organisation_href
+from hpcai.listing.ranking_views import list_href, organisation_href, say_data
 
 MOST_RESULTS = 200
 """Results in the table of a machine or an organisation."""
@@ -150,6 +150,8 @@ def say_edition_bibtex(edition: Edition) -> str:
 
 def say_verdict(verdict: Verdict) -> str:
     """Return the verdict with its rules, as one line."""
+    if verdict.label.startswith(verdict.status):
+        return verdict.label
     rules = f" by {verdict.rule_set}" if verdict.rule_set else ""
     label = f": {verdict.label}" if verdict.label else ""
     return f"{verdict.status}{rules}{label}"
@@ -188,7 +190,7 @@ def _identity(entry: Entry, machine: str) -> list[tuple[str, str]]:
     return [
         ("Benchmark", entry.benchmark),
         ("Workload", entry.workload),
-        ("Dataset", f"{entry.dataset} ({entry.data} data)".strip()),
+        ("Dataset", say_data(entry.dataset, entry.data)),
         ("Division", entry.division),
         ("Basis", entry.basis),
         ("Scaling", entry.scaling),
