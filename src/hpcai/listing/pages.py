@@ -48,9 +48,9 @@ FILES = (
 CHARTED = ("time_to_train", "throughput_per_unit", "vflops")
 """Kinds of lists whose records are drawn."""
 SUBMIT = (
-    "Check and package a results folder, a submission package or a report document. The command names every secret and "
-    "host name that it finds, says the size, and writes a template for a pull request to the repository of this list.",
-    "hpcai list submit DIR",
+    "The command checks a results folder, names every host name, user name and path that it finds, refuses secrets, tells "
+    "the size, and writes a package and the text of a pull request to the repository of this list.",
+    'hpcai list submit results --output my_machine --org "My laboratory"',
 )
 
 

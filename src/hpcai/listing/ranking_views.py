@@ -62,6 +62,7 @@ def say_apart(edition: Edition, ranking: Ranking) -> str:
         parts.append(f"target {ranking.quality_target:g}")
     if len({one.rules for one in alike}) > 1:
         parts.append(ranking.rules)
+    parts.append("" if ranking.judged else "not judged")
     return ", ".join(part for part in parts if part)
 
 
