@@ -77,7 +77,10 @@
     return ["no significant difference", numbers + how];
   };
   const significance = (found) => {
-    const tests = collectTests(found);
+    const all = collectTests(found);
+    const tests = all.filter(({ test }) => test.before || test.after);
+    const untested = [...new Set(all.filter(({ test }) => !(test.before || test.after)).map(({ value }) => value.name))];
+    const left = untested.length ? [element("p", { className: "missing" }, `Not tested, because no value of single repeats is given: ${untested.join(", ")}.`)] : [];
     const counted = tests.map(({ test, apart }) => (apart.length ? NaN : pValue(test)));
     const corrected = correctHolm(counted);
     const rows = tests.map((one, number) => {
@@ -91,7 +94,7 @@
         element("td", { className: "text" }, verdict), element("td", { className: "prose" }, why));
     });
     const how = "Each pair: the ratio of the means of all repeats (second over first), its 95 % interval by Welch's method, and two tests that must agree: a t test with the degrees of freedom of the smaller side, corrected after Holm for all pairs on this page, and a permutation test, each at 5 %.";
-    return makeSection("Is the difference significant?", element("p", { className: "question" }, how), makeTable("Pairs of results and their tests", ["Pair", "Ratio", "Verdict", "Test"], rows));
+    return makeSection("Is the difference significant?", element("p", { className: "question" }, how), makeTable("Pairs of results and their tests", ["Pair", "Ratio", "Verdict", "Test"], rows), ...left);
   };
 
   const show = async () => {

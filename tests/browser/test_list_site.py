@@ -121,7 +121,9 @@ def test_links_and_policy_hold_on_every_page(site: Path, tmp_path: Path) -> None
     assert all(word in found for word in ("leads nowhere", "style", "onclick", "script without a file"))
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(
+    "view", [view if view == "phone" else pytest.param(view, marks=pytest.mark.slow) for view in VIEWS]
+)
 def test_pages_are_whole_in_every_view(view: str, browser: Browser, site: Path, edition: Edition) -> None:
     hostile = next(entry for entry in edition.entries if entry.organisation == MARKUP)
     places = [path.name for path in site.glob("*.html")]

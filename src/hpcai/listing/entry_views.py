@@ -5,6 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hpcai.core.text import say_count
 from hpcai.listing.entries import (
     Edition,
     Entry,
@@ -15,11 +16,13 @@ from hpcai.listing.entries import (
     cite_entry,
 )
 from hpcai.listing.numbers import LOWER_IS_BETTER, choose_format, repeats_of, say_amount
-from hpcai.listing.ranking_views import list_href, organisation_href
+from hpcai.listing.ranking_views import list_href, organisation_href, say_data
 
 MOST_RESULTS = 200
 """Results in the table of a machine or an organisation."""
 NOT_STATED = "not stated"
+FEW = 5
+"""Warnings that are open on the page of a result."""
 Cell = Mapping[str, str]
 RankOf = Mapping[tuple[str, str], Sequence[tuple[str, str]]]
 """Lists of a number of an entry, each as page and place."""
@@ -53,9 +56,7 @@ def make_result(edition: Edition, entry: Entry, ranks: RankOf) -> dict[str, Any]
         "verdict": say_verdict(entry.verdict),
         "judge": entry.verdict.judge,
         "checks": entry.verdict.checked,
-        "reasons": [
-            (reason.severity, _reason(reason.code, reason.text, reason.place)) for reason in entry.verdict.reasons
-        ],
+        "reasons": _reasons(entry.verdict),
         "runs": _runs(entry),
         "files": _files(entry),
         "data": f"data/result/{entry.id}.json",
@@ -63,6 +64,17 @@ def make_result(edition: Edition, entry: Entry, ranks: RankOf) -> dict[str, Any]
         "citation": cite_entry(edition, entry),
         "bibtex": say_bibtex(entry.id, entry.title, entry.organisation, edition),
     }
+
+
+def _reasons(verdict: Verdict) -> list[tuple[str, list[str], bool]]:
+    """Return failures and warnings, each with its count; many warnings are shown when they are asked for."""
+    found = []
+    for severity in ("failure", "warning"):
+        reasons = [one for one in verdict.reasons if one.severity == severity]
+        lines = list(dict.fromkeys(_reason(one.code, one.text, one.place) for one in reasons))
+        if lines:
+            found.append((say_count(len(lines), severity), lines, severity == "failure" or len(lines) <= FEW))
+    return found
 
 
 def make_compared(edition: Edition, entry: Entry) -> dict[str, Any]:
@@ -138,6 +150,8 @@ def say_edition_bibtex(edition: Edition) -> str:
 
 def say_verdict(verdict: Verdict) -> str:
     """Return the verdict with its rules, as one line."""
+    if verdict.label.startswith(verdict.status):
+        return verdict.label
     rules = f" by {verdict.rule_set}" if verdict.rule_set else ""
     label = f": {verdict.label}" if verdict.label else ""
     return f"{verdict.status}{rules}{label}"
@@ -176,7 +190,7 @@ def _identity(entry: Entry, machine: str) -> list[tuple[str, str]]:
     return [
         ("Benchmark", entry.benchmark),
         ("Workload", entry.workload),
-        ("Dataset", f"{entry.dataset} ({entry.data} data)".strip()),
+        ("Dataset", say_data(entry.dataset, entry.data)),
         ("Division", entry.division),
         ("Basis", entry.basis),
         ("Scaling", entry.scaling),

@@ -104,18 +104,44 @@ def _answer(edition: Edition, ranking: Ranking) -> dict[str, Any] | None:
         "round": entry.round,
         "href": f"result/{entry.id}.html",
         "value": {"words": form.say(found[0]), "unit": form.unit, "interval": form.say_interval(found[1], found[2])},
-        **_change(ranking, find_records(edition, ranking)),
+        **_change(edition, ranking),
     }
 
 
-def _change(ranking: Ranking, records: Sequence[Record]) -> dict[str, str]:
-    rounds = {record.entry.round for record in records}
-    if len(rounds) < 2:
-        only = f"no better result since {records[0].entry.round}" if records else "no dated result"
-        return {"change": only, "first": ""}
+def _change(edition: Edition, ranking: Ranking) -> dict[str, str]:
+    """Return how a list's record changed since its first round; of one round, against earlier benchmark editions."""
+    records = find_records(edition, ranking)
+    if not records:
+        return {"change": "no result with a year", "first": ""}
     first, last = records[0], records[-1]
+    if len(records) > 1:
+        return {"change": f"{_ratio(ranking, first, last)} since {first.entry.round}", "first": first.entry.title}
+    before = _earlier_edition(edition, ranking, last)
+    if before is None:
+        return {"change": f"no better result since {last.entry.round}", "first": ""}
+    note = f"{before.entry.title}; {before.entry.benchmark} is another edition of the benchmark"
+    return {"change": f"{_ratio(ranking, before, last)} since {before.entry.round}", "first": note}
+
+
+def _ratio(ranking: Ranking, first: Record, last: Record) -> str:
     ratio = last.value / first.value if ranking.better == "higher" else first.value / last.value
-    return {"change": f"×{say_number(ratio)} since {first.entry.round}", "first": first.entry.title}
+    return f"×{say_number(ratio)}"
+
+
+def _earlier_edition(edition: Edition, ranking: Ranking, now: Record) -> Record | None:
+    """Return the best result of the first earlier round of the same workload, kind, division, basis and data."""
+    fields = ("kind", "division", "basis", "data")
+    alike = [one for one in edition.rankings if all(getattr(one, name) == getattr(ranking, name) for name in fields)]
+    found = [record for one in alike if one.id != ranking.id for record in find_records(edition, one)]
+    found = [
+        one
+        for one in found
+        if one.entry.workload == now.entry.workload and (one.entry.year or 0) < (now.entry.year or 0)
+    ]
+    oldest = min((one.entry.year or 0 for one in found), default=0)
+    first = [one for one in found if one.entry.year == oldest]
+    key = (lambda one: -one.value) if ranking.better == "higher" else (lambda one: one.value)
+    return min(first, key=key, default=None)
 
 
 def _index_lists(edition: Edition) -> list[dict[str, Any]]:
@@ -328,3 +354,12 @@ def organisation_table(results: Mapping[str, Sequence[Entry]]) -> dict[str, Any]
         for name, found in sorted(results.items(), key=lambda item: item[0].casefold())
     ]
     return make_table("Organisations", ["Organisation", "Machines", "Results"], rows, (1, 2))
+
+
+def needed_table(edition: Edition) -> dict[str, Any]:
+    """Return what a submission needs, and the lists in which it is compared."""
+    groups: dict[str, set[str]] = {}
+    for ranking in edition.rankings:
+        groups.setdefault(say_needed(ranking), set()).add(KINDS[ranking.kind])
+    rows = [[make_cell(text), make_cell(", ".join(sorted(kinds)))] for text, kinds in sorted(groups.items())]
+    return make_table("What a result needs", ["To submit", "Compared by"], rows)

@@ -20,7 +20,7 @@ from hpcai.listing.entry_views import (
     make_table,
 )
 from hpcai.listing.numbers import name_quantity
-from hpcai.listing.ranking_views import KINDS, make_list, make_list_data, organisation_href, say_needed
+from hpcai.listing.ranking_views import KINDS, make_list, make_list_data, organisation_href
 from hpcai.listing.rendering import Site
 from hpcai.report.figures import embed_json
 from hpcai.report.own_pages import find_sources
@@ -48,9 +48,9 @@ FILES = (
 CHARTED = ("time_to_train", "throughput_per_unit", "vflops")
 """Kinds of lists whose records are drawn."""
 SUBMIT = (
-    "Check and package a results folder, a submission package or a report document. The command names every secret and "
-    "host name that it finds, says the size, and writes a template for a pull request to the repository of this list.",
-    "hpcai list submit DIR",
+    "The command checks a results folder, names each host name, user name and path that it finds, refuses secrets, tells "
+    "the size, and writes a package and the text of a pull request to the repository of this list.",
+    'hpcai list submit results --output my_machine --org "My laboratory"',
 )
 
 
@@ -181,21 +181,12 @@ def _write_overviews(maker: _Maker) -> None:
     view = {**overview.make_index(edition, charts), "metadata": embed_json(dataset_metadata(edition))}
     maker.site.write_page("index.html", "index", view)
     maker.site.write_page("compare.html", "compare", {})
-    needed = [f"{KINDS[one.kind]}: {say_needed(one)}" for one in _first_of_each(edition)]
+    needed = overview.needed_table(edition)
     sections = [
         _section("What to run", lines=[SUBMIT[0]], code=SUBMIT[1]),
-        _section("What a result needs", lines=needed),
+        _section("What a result needs", tables=[needed]),
     ]
     _write_simple(maker, "submit.html", "Submit a result", "What to submit to be compared.", *sections)
-
-
-def _first_of_each(edition: Edition) -> Iterator[Any]:
-    seen: set[str] = set()
-    for ranking in edition.rankings:
-        text = f"{ranking.kind} {say_needed(ranking)}"
-        if text not in seen:
-            seen.add(text)
-            yield ranking
 
 
 def _record_sections(maker: _Maker) -> Iterator[dict[str, Any]]:

@@ -62,6 +62,7 @@ def say_apart(edition: Edition, ranking: Ranking) -> str:
         parts.append(f"target {ranking.quality_target:g}")
     if len({one.rules for one in alike}) > 1:
         parts.append(ranking.rules)
+    parts.append("" if ranking.judged else "not judged")
     return ", ".join(part for part in parts if part)
 
 
@@ -105,13 +106,19 @@ def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
     }
 
 
+def say_data(dataset: str, kind: str) -> str:
+    """Return a dataset, and whether it is the official one unless its name says so."""
+    return dataset if kind in dataset else f"{dataset} ({kind} data)".strip()
+
+
 def say_needed(ranking: Ranking) -> str:
     """Return what a submission must have to be in a list."""
     target = "" if ranking.quality_target is None else f" to the target {ranking.quality_target:g}"
-    data = f"on {ranking.dataset} ({ranking.data} data)" if ranking.dataset else f"on {ranking.data} data"
     division = f", {ranking.division} division" if ranking.division else ""
     evidence = "the numbers and the document that holds them" if ranking.basis == "declared" else "the logs of all runs"
-    return f"{ranking.benchmark} trained{target} {data}{division}, with {evidence}."
+    return (
+        f"{ranking.benchmark} trained{target} on {say_data(ranking.dataset, ranking.data)}{division}, with {evidence}."
+    )
 
 
 def make_list_data(edition: Edition, ranking: Ranking) -> Iterator[tuple[str, dict[str, Any]]]:
