@@ -36,7 +36,11 @@ def test_every_row_says_what_makes_it_and_what_may_be_missing() -> None:
 
 
 def test_each_figure_that_varies_a_setting_names_the_ready_studies_that_make_it() -> None:
-    named = {row[0].partition(":")[0]: re.findall(r"`(\w+)`", row[2]) for row in rows() if re.search(r"stud(?:y|ies) `", row[2])}
+    named = {
+        row[0].partition(":")[0]: re.findall(r"`(\w+)`", row[2])
+        for row in rows()
+        if re.search(r"stud(?:y|ies) `", row[2])
+    }
     assert set(named) >= {"Fig. 7", "Figs 12, 13", "Fig. 14", "Figs 4 to 6"}
     for theirs, names in named.items():
         assert names, theirs

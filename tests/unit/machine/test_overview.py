@@ -53,7 +53,8 @@ def cell(table: pd.DataFrame, origin: str, quantity: str, what: str) -> pd.Serie
 
 def test_each_list_has_the_best_by_its_own_rule(tmp_path: Path) -> None:
     runs = [
-        {"measured_rate_flop_per_s": rate, "verdict": verdict, "measured_time_s": 9.0} for rate, verdict in ((4e10, "passed"), (9e10, "failed"))
+        {"measured_rate_flop_per_s": rate, "verdict": verdict, "measured_time_s": 9.0}
+        for rate, verdict in ((4e10, "passed"), (9e10, "failed"))
     ]
     table = machine_overview(tables(), [report(tmp_path, *runs)], [])
     assert list(table.columns) == list(columns_of("machine_overview"))
@@ -99,7 +100,10 @@ def test_a_reason_is_blank_for_what_was_measured_and_a_refused_ceiling_is_no_bes
     of_add = ceilings["backend"] == "NumPy add"
     refused = ceilings[of_add].assign(value=9e99, status="refused", reason="above the peak")
     both = pd.concat([ceilings, refused], ignore_index=True)
-    assert cell(machine_overview(tables(ceilings=both), [], []), "STREAM", "memory bandwidth", "NumPy add")["value"] == 2.1e10
+    assert (
+        cell(machine_overview(tables(ceilings=both), [], []), "STREAM", "memory bandwidth", "NumPy add")["value"]
+        == 2.1e10
+    )
     alone = pd.concat([ceilings[~of_add], refused], ignore_index=True)
     row = cell(machine_overview(tables(ceilings=alone), [], []), "STREAM", "memory bandwidth", "NumPy add")
     assert math.isnan(row["value"])

@@ -79,7 +79,7 @@ def judge_run(run: HplRun) -> HplRun:
 
 
 def faults_of(run: HplRun) -> list[str]:
-    """Return what is wrong with a run, one sentence each; whether it had its cores may be unknown, which is no fault."""
+    """Return what is wrong with a run, one sentence each; that its use of the cores is unknown is no fault."""
     reasons = []
     if run.verdict != "passed":
         reasons.append(f"the residual check reports {run.verdict}")
