@@ -106,5 +106,6 @@ def test_the_parser_of_the_format_reads_it(results, tmp_path):
     text = runs_as_openmetrics([results])
     done = subprocess.run([python, "-c", PARSE], input=text, capture_output=True, text=True, check=True)
     assert '"hpcai_run_wall_seconds": ["gauge", "seconds", 2]' in done.stdout
-    broken = subprocess.run([python, "-c", PARSE], input=text.removesuffix("# EOF\n"), capture_output=True, check=False)
-    assert broken.returncode != 0
+    torn = text.removesuffix("# EOF\n")
+    done = subprocess.run([python, "-c", PARSE], input=torn, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
