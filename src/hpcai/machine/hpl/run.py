@@ -208,8 +208,6 @@ def _read_steal() -> float:
     return int(fields[8]) / os.sysconf("SC_CLK_TCK")
 
 
-__all__ = ["HplReport", "HplRun", "HplTest", "run_hpl"]
-
 logger = logging.getLogger(__name__)
 LONGEST_S = 900.0
 ATTEMPTS = 3
@@ -252,8 +250,7 @@ def run_hpl(
         Report of an HPL that was compiled here (:class:`hpcai.machine.hpl.build.HplBuild`); None: none was.
     """
     wanted = [HplTest.model_validate(dict(test)) for test in tests]
-    built = read_part(HplBuild, Path(build)) if build else None
-    program, blas, reason = _find_program(command, built)
+    program, blas, reason = _find_program(command, read_part(HplBuild, Path(build)) if build else None)
     if reason:
         missing = tuple(HplRun(**test.model_dump(), reason=reason) for test in wanted)
         return HplReport(runs=missing, reason=reason).model_dump_json(indent=1)
@@ -277,23 +274,20 @@ def _find_program(command: Sequence[str], built: HplBuild | None) -> tuple[Progr
         return _built_program(built)
     if command:
         program = Program.of_site(command)
-        found = shutil.which(program.words[0])
-        return program, BlasLibrary(), "" if found else NO_COMMAND(word=program.words[0])
+        first = program.words[0]
+        return program, BlasLibrary(), "" if shutil.which(first) else NO_COMMAND(word=first)
     blas, launcher = find_blas(), find_launcher()
-    reason = blas.reason
-    if not reason and launcher is None:
-        reason = f"not measured: mpirun is not installed; Open MPI, which comes with {PACKAGE}"
-    words = build_command(launcher or "", "{processes}")
-    return Program(tuple(words), environment=ONE_THREAD), blas, reason
+    no_launcher = "" if launcher else f"not measured: mpirun is not installed; Open MPI, which comes with {PACKAGE}"
+    words = tuple(build_command(launcher or "", "{processes}"))
+    return Program(words, environment=ONE_THREAD), blas, blas.reason or no_launcher
 
 
 def _built_program(built: HplBuild) -> tuple[Program, BlasLibrary, str]:
-    launcher, reason = shutil.which("mpirun"), built.reason and f"not measured: {built.reason}"
-    if not reason and launcher is None:
-        reason = "not measured: mpirun is not on the PATH"
-    words = build_command(launcher or "", "{processes}", built.program)
-    program = replace(Program.of_site(words), rank=Path(built.program).name[:COMM], environment=ONE_THREAD)
-    return program, BlasLibrary(built.library_path, built.library), reason
+    launcher = shutil.which("mpirun")
+    reason = built.reason or ("" if launcher else "mpirun is not on the PATH")
+    program = Program.of_site(build_command(launcher or "", "{processes}", built.program))
+    program = replace(program, rank=Path(built.program).name[:COMM], environment=ONE_THREAD)
+    return program, BlasLibrary(built.library_path, built.library), reason and f"not measured: {reason}"
 
 
 def find_launcher() -> str | None:
