@@ -81,7 +81,9 @@ def test_healthy_nodes_pass_and_runs_rely_on_it(campaign):
     pairs = {"n1 + n2", "n1 + n3", "n2 + n3"}
     found = verdicts(campaign)
     assert {"n1", "n2", "n3", "all nodes"} <= set(found)
-    assert {frozenset(name.split(" + ")) for name in found if " + " in name} == {frozenset(p.split(" + ")) for p in pairs}
+    assert {frozenset(name.split(" + ")) for name in found if " + " in name} == {
+        frozenset(p.split(" + ")) for p in pairs
+    }
     judged = campaign.folder / "results/acceptance/acceptance.json"
     accepted = read_part(Accepted, judged)
     measures = {one.measure for one in accepted.findings if one.value is not None}

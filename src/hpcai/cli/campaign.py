@@ -143,8 +143,8 @@ def acceptance(
 
     Exit status: 0 healthy, 1 bad input or no acceptance, 2 suspicious, 3 broken, 4 older than asked for.
     """
-    from hpcai.metrics.acceptance import say_accepted
     from hpcai.core.units import to_si
+    from hpcai.metrics.acceptance import say_accepted
     from hpcai.records.acceptance import Accepted, is_young
     from hpcai.records.run import read_part
 

@@ -27,7 +27,14 @@ class Acceptance(Settings):
         "budget.",
     )
     repeats: Annotated[int, Field(ge=3, le=100, strict=True)] = Field(
-        default=7, description="Timed repetitions of every measurement of a node alone."
+        default=7, description="Least number of timed repetitions of every measurement of a node alone."
+    )
+    precision_ratio: Share = Field(
+        default=0.01,
+        description="Repetitions go on until the standard error of their median is at most this share of it.",
+    )
+    measure_s: Seconds = Field(
+        default=120.0, description="Longest time of one measurement's repetitions, whatever its precision."
     )
     window_s: Seconds = Field(
         default=0.5, description="Length of one repetition of matrix products; short ones hide a throttled processor."
@@ -41,8 +48,8 @@ class Acceptance(Settings):
         default=4, description="Nodes of the rings that are measured at the same time, beside the ring of all nodes."
     )
     benchmark: Name | None = Field(default=None, description="Benchmark of the short training; blank: the first.")
-    training_steps: Annotated[int, Field(ge=8, le=100_000, strict=True)] = Field(
-        default=60, description="Steps of the short training on every node, and of that on all of them."
+    training_steps: Annotated[int, Field(ge=27, le=100_000, strict=True)] = Field(
+        default=200, description="Steps of the short training on every node, and of that on all of them."
     )
     suspicious_ratio: Share = Field(default=0.03, description="Least loss that makes a subject suspicious.")
     broken_ratio: Share = Field(default=0.15, description="Least loss that makes a subject broken.")

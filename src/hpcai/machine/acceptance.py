@@ -18,9 +18,9 @@ from hpcai.core.errors import HpcaiError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message
 from hpcai.machine.ceilings.memory import measure_memory
-from hpcai.machine.ceilings.sampling import CeilingReport, Kind, Sample
+from hpcai.machine.ceilings.sampling import Kind, Sample
 from hpcai.machine.ceilings.storage import measure_storage
-from hpcai.machine.ceilings.sustained import PRECISIONS, measure_sustained
+from hpcai.machine.ceilings.sustained import PRECISIONS, Repeats, measure_sustained
 from hpcai.machine.subprocess_measure import Options, say_error, say_lacking_cores
 from hpcai.records.acceptance import Series
 from hpcai.records.run import write_json
@@ -34,6 +34,7 @@ STREAMS = 4
 COPIES = 12
 """Copies in a repetition of the memory: each takes some milliseconds, too short to notice a throttled node."""
 SLOWEST_S = 600.0
+"""Time for starting, and for methods that are slow here, beyond that of the repetitions [s]."""
 NO_SAMPLE = Message("acceptance.no_sample", "no method of this machine gave a rate")
 READ, DIRECT, WRITE = "read", "read, O_DIRECT", "write and fsync"
 _STORAGE: dict[Kind, tuple[str, ...]] = {"storage_write": (WRITE,), "storage_read": (READ, DIRECT)}
@@ -87,16 +88,20 @@ def _missing(measure: str, reason: str, *, failed: bool) -> Series:
 def _compute(asked: argparse.Namespace) -> Iterator[Series]:
     """Yield the rates of the processor, then those of all accelerators, which work at the same time."""
     with machine_to_itself(logger.info):
-        options = Options(asked.cores, "cpu", asked.repeats)
         if lacking := say_lacking_cores(asked.cores):
             yield _missing(MEASURES["compute"], lacking, failed=True)
         else:
-            yield from _series_of(measure_sustained(options, asked.window_s, SLOWEST_S), this_node())
+            yield from _series_of(_sustained(asked, Options(asked.cores, "cpu", asked.repeats)), this_node())
         visible = visible_accelerators(asked.accelerators)
         if visible:
             with ThreadPoolExecutor(len(visible)) as pool:
                 for found in pool.map(partial(_accelerator, asked), enumerate(visible)):
                     yield from found
+
+
+def _sustained(asked: argparse.Namespace, options: Options, **variables: str) -> list[Sample]:
+    limit_s = SLOWEST_S + asked.longest_s
+    return measure_sustained(options, _repeats(asked, asked.repeats), asked.window_s, limit_s, **variables)
 
 
 def visible_accelerators(count: int) -> list[str]:
@@ -109,8 +114,7 @@ def _accelerator(asked: argparse.Namespace, place: tuple[int, str]) -> list[Seri
     number, name = place
     subject = f"{this_node()} accelerator {number}"
     try:
-        options = Options(1, "gpu", asked.repeats)
-        samples = measure_sustained(options, asked.window_s, SLOWEST_S, CUDA_VISIBLE_DEVICES=name)
+        samples = _sustained(asked, Options(1, "gpu", asked.repeats), CUDA_VISIBLE_DEVICES=name)
         return list(_series_of(samples, subject, "accelerator"))
     except (HpcaiError, OSError, ValueError) as error:
         lost = _missing(MEASURES["compute"], say_error(error), failed=True)
@@ -138,18 +142,26 @@ def _series_of(samples: Sequence[Sample], subject: str, kind: str = "node") -> I
         })  # fmt: skip
 
 
+def _repeats(asked: argparse.Namespace, least: int) -> Repeats:
+    return Repeats(least, asked.precision, asked.longest_s)
+
+
 def _memory(asked: argparse.Namespace) -> Iterator[Series]:
-    report = measure_memory([asked.cores], repeats=asked.repeats * COPIES)
-    for operation in ("copy", "add"):
-        own = [one for one in report.samples if one.backend == f"numpy {operation}"]
-        if own:
-            values = [*_rates_of_blocks(own, COPIES)]
-            setting = f"{own[0].setting}, {own[0].threads} threads"
-            yield _missing(f"memory {operation}", "", failed=False).model_copy(
-                update={"values": tuple(values), "setting": setting}
-            )
-    if not report.samples:
+    rates: dict[str, list[float]] = {"copy": [], "add": []}
+    reason = ""
+    for _ in _repeats(asked, 1).rounds(rates.values):
+        report = measure_memory([asked.cores], repeats=asked.repeats * COPIES)
         reason = "; ".join(one.reason for one in report.not_measured)
+        if reason:
+            break
+        for operation in rates:
+            samples = [one for one in report.samples if one.backend == f"numpy {operation}"]
+            rates[operation] += _rates_of_blocks(samples, COPIES)
+    for operation, values in rates.items():
+        if values:
+            done = {"values": tuple(values), "setting": f"{asked.cores} threads"}
+            yield _missing(f"memory {operation}", "", failed=False).model_copy(update=done)
+    if reason:
         yield _missing(MEASURES["memory"], reason, failed=True)
 
 
@@ -161,21 +173,21 @@ def _rates_of_blocks(samples: Sequence[Sample], size: int) -> Iterator[float]:
 
 
 def _storage(asked: argparse.Namespace, place: str, folder: str) -> Iterator[Series]:
-    report = measure_storage({place: folder}, int(asked.file_bytes), (STREAMS,), asked.repeats)
+    rates: dict[str, list[float]] = {}
+    for _ in _repeats(asked, 1).rounds(rates.values):
+        report = measure_storage({place: folder}, int(asked.file_bytes), (STREAMS,), asked.repeats)
+        for one in report.samples:
+            if one.counts:  # a read from memory is none
+                rates.setdefault(one.backend, []).append(one.value)
     for kind, backends in _STORAGE.items():
+        reason = "; ".join(one.reason for one in report.not_measured if one.kind == kind)
         for backend in backends:
-            yield from _storage_series(report, kind, backend, place)
-
-
-def _storage_series(report: CeilingReport, kind: Kind, backend: str, place: str) -> Iterator[Series]:
-    own = [one for one in report.samples if one.kind == kind and one.backend == backend and one.counts]
-    reasons = [one.reason for one in report.not_measured if one.kind == kind]
-    series = _missing(f"{place} {backend}", "; ".join(reasons), failed=False)
-    if own:
-        values = tuple(one.value for one in own)
-        yield series.model_copy(update={"values": values, "setting": own[0].setting, "reason": ""})
-    elif backend != DIRECT:  # which not every file system has
-        yield series
+            series = _missing(f"{place} {backend}", reason, failed=False)
+            if backend in rates:
+                done = {"values": tuple(rates[backend]), "setting": f"{STREAMS} files at once", "reason": ""}
+                yield series.model_copy(update=done)
+            elif backend != DIRECT:  # which not every file system has
+                yield series
 
 
 def main() -> None:
@@ -186,6 +198,8 @@ def main() -> None:
     parser.add_argument("--cores", type=int, required=True)
     parser.add_argument("--accelerators", type=int, default=0)
     parser.add_argument("--repeats", type=int, required=True)
+    parser.add_argument("--precision", type=float, required=True, help="standard error that ends repetitions")
+    parser.add_argument("--longest-s", type=float, required=True, help="time of one measurement's repetitions")
     parser.add_argument("--window-s", type=float, required=True)
     parser.add_argument("--file-bytes", type=float, required=True)
     parser.add_argument("--scratch", required=True, help="node-local folder")

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.config.acceptance import Acceptance
@@ -30,7 +31,7 @@ from hpcai.measure.inputs import Inputs
 from hpcai.measure.provenance import code_facts
 from hpcai.measure.recording import LATE_S, await_files
 from hpcai.metrics.acceptance import BANDWIDTH, LATENCY
-from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
+from hpcai.metrics.profiles.link import AllreduceReport
 from hpcai.records.acceptance import Kind, Measured, Series, Unit, utc_now
 from hpcai.records.run import read_part
 from hpcai.records.weak import NodeShare
@@ -40,7 +41,7 @@ from hpcai.slurm.step import step_command
 logger = logging.getLogger(__name__)
 NEEDS_A_JOB = Message(
     "acceptance.needs_a_job",
-    "found no job of Slurm, expected one of {nodes} nodes; start it with a profile for Slurm or inside an allocation, or "
+    "found no job of Slurm, expected one of {nodes} nodes; start it with a profile for Slurm or in an allocation, or "
     "set acceptance.nodes of the study to 1",
 )
 TOO_FEW_NODES = Message(
@@ -49,10 +50,12 @@ TOO_FEW_NODES = Message(
 NO_FILE = Message("acceptance.no_file", "the node ended without its measurements")
 SHORT_BYTES, LONG_BYTES = 4, 16 << 20
 """Messages that show latency and bandwidth."""
-LINK_REPEATS = 20
-LINK_BUDGET_S = 6.0
+LINK_REPEATS, LINK_VALUES = 1000, 40
+"""Allreduces of a size, and medians of blocks of them that are kept."""
+LINK_BUDGET_S = 10.0
 LINK_LIMIT_S = 180
 NODE_LIMIT_S = 1800.0
+"""Beyond the time of its repetitions, such as for nodes that start from slow shared storage [s]."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ def _on_nodes(asked: Asked, hosts: Sequence[str], parts: Sequence[str], at_once:
         for file in files.values():
             file.unlink(missing_ok=True)
         log = folder / f"{'-'.join(parts)}.{start // at_once}.log"
-        problem = run_launcher([*_step(group), *program], log, NODE_LIMIT_S)
+        problem = run_launcher([*_step(group), *program], log, NODE_LIMIT_S + len(parts) * asked.settings.measure_s)
         await_files({folder: [file.name for file in files.values()]}, 0.0 if problem else LATE_S)
         for host, file in files.items():
             yield from _read_node(host, file, parts, problem or NO_FILE())
@@ -151,7 +154,8 @@ def _node_program(asked: Asked, parts: Sequence[str], folder: Path) -> list[str]
     machine, settings = asked.plan.machine, asked.settings
     program = [sys.executable, "-m", MODULE, "--parts", *parts, "--output", str(folder.resolve())]
     program += ["--cores", str(machine.cores_per_node), "--accelerators", str(machine.accelerators_per_node)]
-    program += ["--repeats", str(settings.repeats), "--window-s", str(settings.window_s)]
+    program += ["--repeats", str(settings.repeats), "--precision", str(settings.precision_ratio)]
+    program += ["--longest-s", str(settings.measure_s), "--window-s", str(settings.window_s)]
     program += ["--file-bytes", str(settings.file_bytes)]
     program += ["--scratch", machine.storage.node_local, "--shared", str(Path.cwd())]
     return contained(program, machine.software, [folder, Path(scratch_path(machine.storage.node_local)).parent])
@@ -276,8 +280,7 @@ def _allreduce(asked: Asked, hosts: Sequence[str]) -> AllreduceReport:
 def _times(report: AllreduceReport, size: int) -> list[float]:
     """Return the times of a size [s]: of the transfers where the engine has a timeline, else of the calls."""
     own = [sample for sample in report.samples if sample.size_bytes == size]
-    return [time_s for time_s in map(partial(_time, report.engine == USUAL_ENGINE), own) if time_s]
-
-
-def _time(has_timeline: bool, sample: AllreduceSample) -> float | None:  # noqa: FBT001  an engine's property
-    return sample.transfer_s if has_timeline else sample.duration_s
+    timed = [one.transfer_s if report.engine == USUAL_ENGINE else one.duration_s for one in own]
+    times_s = [time_s for time_s in timed if time_s]
+    block = max(1, len(times_s) // LINK_VALUES)
+    return [median(times_s[start : start + block]) for start in range(0, len(times_s) - block + 1, block)]

@@ -22,8 +22,8 @@ from hpcai.records.weak import InstanceShare, NodeShare
 
 logger = logging.getLogger(__name__)
 NODE, MACHINE = "training", "training of all nodes"
-WARM_STEPS = 3
-"""First steps, which are slower."""
+WARM_STEPS, BLOCK_STEPS = 3, 8
+"""First steps, which are slower; and steps behind each value."""
 FEWEST_VALUES = 3
 NO_BATCH = Message(
     "acceptance.no_batch",
@@ -47,7 +47,7 @@ def train_for_acceptance(
     plan
         Training on one node.
     settings
-        Nodes at once, and blocks of steps.
+        Nodes at once.
     hosts
         All nodes.
     means
@@ -58,14 +58,12 @@ def train_for_acceptance(
     at_once = settings.at_once or len(hosts)
     for start in range(0, len(hosts), at_once):
         group = [(host,) for host in hosts[start : start + at_once]]
-        yield from _train(plan, group, means, folder, settings.repeats)
+        yield from _train(plan, group, means, folder)
     if len(hosts) > 1:
-        yield from _train(plan, [tuple(hosts)], means, folder, settings.repeats)
+        yield from _train(plan, [tuple(hosts)], means, folder)
 
 
-def _train(
-    plan: RunPlan, places: Sequence[tuple[str, ...]], means: Means, folder: Path, blocks: int
-) -> Iterator[Series]:
+def _train(plan: RunPlan, places: Sequence[tuple[str, ...]], means: Means, folder: Path) -> Iterator[Series]:
     """Train on some groups of nodes at the same time; a training that is not possible has failed everywhere."""
     inputs, launcher, guard = means
     logger.info("training on %s", "; ".join(map(", ".join, places)))
@@ -80,7 +78,7 @@ def _train(
         yield from (_series(hosts, reason=str(error)) for hosts in places)
         return
     for hosts, run, record in zip(places, runs, records, strict=True):
-        yield _of_record(hosts, run, record, blocks)
+        yield _of_record(hosts, run, record)
 
 
 def _runs(plan: RunPlan, places: Sequence[tuple[str, ...]], folder: Path) -> tuple[tuple[Run, ...], Ranks, str]:
@@ -117,7 +115,7 @@ def _sized(plan: RunPlan, nodes: int) -> RunPlan:
     return plan.model_copy(update={"point": point.model_copy(update={"global_batch": size * point.ranks})})
 
 
-def _of_record(hosts: tuple[str, ...], run: Run, record: RunRecord, blocks: int) -> Series:
+def _of_record(hosts: tuple[str, ...], run: Run, record: RunRecord) -> Series:
     setting = f"{record.plan.benchmark.name}, {record.plan.point.ranks} ranks, batch {record.plan.global_batch}"
     if record.outcome not in FINISHED:
         return _series(hosts, setting, reason=f"{record.outcome}: {record.reason}")
@@ -126,18 +124,15 @@ def _of_record(hosts: tuple[str, ...], run: Run, record: RunRecord, blocks: int)
     except (ParseError, OSError, ValueError) as error:
         return _series(hosts, setting, reason=str(error))
     times_s = steps["step_time_s"].to_list()[WARM_STEPS:]
-    size = max(1, len(times_s) // blocks)
-    starts = range(0, len(times_s) - size + 1, size)
-    values = tuple(size * record.plan.global_batch / sum(times_s[start : start + size]) for start in starts)
+    starts = range(0, len(times_s) - BLOCK_STEPS + 1, BLOCK_STEPS)
+    values = tuple(BLOCK_STEPS * record.plan.global_batch / sum(times_s[at : at + BLOCK_STEPS]) for at in starts)
     if len(values) < FEWEST_VALUES:
-        least = WARM_STEPS + FEWEST_VALUES
+        least = WARM_STEPS + FEWEST_VALUES * BLOCK_STEPS
         return _series(hosts, setting, reason=TOO_FEW_STEPS(steps=len(steps), least=least))
     return _series(hosts, setting, values)
 
 
-def _series(
-    hosts: tuple[str, ...], setting: str = "", values: tuple[float, ...] = (), *, reason: str = ""
-) -> Series:
+def _series(hosts: tuple[str, ...], setting: str = "", values: tuple[float, ...] = (), *, reason: str = "") -> Series:
     kind: Kind = "machine" if len(hosts) > 1 else "node"
     return Series(
         kind=kind,

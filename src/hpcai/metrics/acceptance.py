@@ -15,6 +15,7 @@ from hpcai.records.acceptance import Accepted, Finding, Measured, Series, Verdic
 ALL = "all"
 """Measure of the rows that sum up a subject."""
 LATENCY, BANDWIDTH = "allreduce latency", "allreduce bandwidth"
+FEWEST_PAIRS = 2
 BEST_PAIR = "{measure}, best pair"
 """Of a node: its best pair is good if the node is, whatever its partners are like."""
 WORST: tuple[Verdict, ...] = ("broken", "suspicious", "healthy", "not_measured")
@@ -96,13 +97,14 @@ class _Judge:
     def of_group(self, group: Sequence[Series]) -> Iterator[Finding]:
         """Yield a finding for each subject of one measurement."""
         there = _with_values(group)
+        said = self._say_test(len(there))
         test = FleetTest(self._tests, self._limits.assumed_spread_ratio)
         values = {one.subject: one.values for one in there}
         places = place_in_fleet(values, test, lower_is_better=group[0].unit == "s") if values else {}
         for one in group:
-            yield self._of(one, places[one.subject]) if one.values else self._missing(one, len(there), len(group))
+            yield self._of(one, places[one.subject], said) if one.values else self._missing(one, len(there), len(group))
 
-    def _of(self, one: Series, place: Place) -> Finding:
+    def _of(self, one: Series, place: Place, test: str) -> Finding:
         verdict, reason = self._verdict(place)
         known = place.fleet_n > 1
         return Finding(
@@ -120,7 +122,7 @@ class _Judge:
             noise_ratio=place.noise_ratio,
             score=_finite(place.score),
             p_value=_finite(place.p_value),
-            test=self._say_test(place.fleet_n),
+            test=test,
             reason=reason,
             setting=one.setting,
             method="measured",
@@ -184,13 +186,18 @@ def _overall(summaries: Iterable[Finding]) -> Literal["healthy", "suspicious", "
 
 
 def _best_pairs(series: Iterable[Series]) -> Iterator[Series]:
-    """Yield for each node the repetitions of its best pair, by latency and by bandwidth."""
+    """Yield for each node the repetitions of its best pair, by latency and by bandwidth.
+
+    Of a node in a single pair it cannot be told which of both is slow.
+    """
     by_node: dict[tuple[str, str], list[Series]] = {}
     for one in series:
         if one.kind == "pair" and one.values:
             for node in one.nodes:
                 by_node.setdefault((node, one.measure), []).append(one)
     for (node, measure), own in by_node.items():
+        if len(own) < FEWEST_PAIRS:
+            continue
         best = min(own, key=_middle) if own[0].unit == "s" else max(own, key=_middle)
         fields = {"kind": "node", "subject": node, "nodes": (node,), "measure": BEST_PAIR.format(measure=measure)}
         yield best.model_copy(update={**fields, "setting": f"{best.subject}, {best.setting}"})
@@ -221,6 +228,8 @@ def say_accepted(accepted: Accepted) -> str:
     for verdict in WORST[:3]:
         own = [one for one in summaries if one.verdict == verdict]
         kinds: Mapping[str, int] = {kind: sum(one.kind == kind for one in own) for kind in {one.kind for one in own}}
-        lines.append(f"  {verdict}: {', '.join(f'{count} of kind {kind}' for kind, count in sorted(kinds.items())) or 0}")
+        lines.append(
+            f"  {verdict}: {', '.join(f'{count} of kind {kind}' for kind, count in sorted(kinds.items())) or 0}"
+        )
         lines += [f"    {one.kind} {one.subject}: {one.reason}" for one in own if one.reason]
     return "\n".join(lines)

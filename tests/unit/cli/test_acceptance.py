@@ -19,7 +19,7 @@ def judged(tmp_path):
     def judge(slowed=None):
         (tmp_path / "acceptance").mkdir(exist_ok=True)
         measurements = tmp_path / "acceptance/measurements.json"
-        write_sealed(simulate(np.random.default_rng(4), slowed, hosts=HOSTS[:12], pairs=1), measurements)
+        write_sealed(simulate(np.random.default_rng(4), slowed, hosts=HOSTS[:12], pairs=3), measurements)
         write_acceptance(measurements, tmp_path)
         return tmp_path / "acceptance" / JUDGED
 

@@ -11,7 +11,8 @@ from hpcai.core.machine_lock import PLACE_VARIABLE
 from hpcai.machine import acceptance
 from hpcai.machine.acceptance import COPIES, MEASURES, NodeSeries, measure_node, result_file, visible_accelerators
 from hpcai.machine.ceilings.sampling import NotMeasured, Sample, Way, report_of
-from hpcai.machine.ceilings.sustained import sustain
+from hpcai.machine.ceilings.sustained import Repeats, sustain
+from hpcai.metrics.statistics.fleet import standard_error
 from hpcai.records.run import read_part
 
 
@@ -22,6 +23,7 @@ def _own_lock(monkeypatch, tmp_path):
 
 def asked(*parts, **changes):
     usual = {"parts": parts, "cores": 1, "accelerators": 0, "repeats": 3, "window_s": 0.01, "file_bytes": 1e6}
+    usual |= {"precision": 0.5, "longest_s": 0.0}
     return argparse.Namespace(**{**usual, "scratch": "/nowhere/at/all", "shared": ".", **changes})
 
 
@@ -38,10 +40,21 @@ def test_each_repetition_fills_its_window_with_the_fastest_method():
         raise RuntimeError
 
     ways = [Way("gemm", "fp32", "none", "1", 1.0, fails), way("slow", 0.004), way("fast", 0.001)]
-    samples = list(sustain(ways, 1, 3, 0.02))
+    samples = list(sustain(ways, 1, Repeats(3, 0.5, 0.0), 0.02))
     assert [one.backend for one in samples] == ["fast"] * 3
     assert all(one.duration_s > 0.015 for one in samples)
     assert all(one.work == samples[0].work > 1 for one in samples)
+
+
+def test_repetitions_go_on_until_they_are_precise_or_time_is_up():
+    now_s, values = iter(range(1000)), [1.0, 1.2, 0.8]
+    precise = Repeats(3, 0.03, 100.0)
+    for number in precise.rounds(lambda: [values], lambda: next(now_s)):
+        values.append(1.0 + 0.2 * (-1) ** number)
+        assert len(values) < 100
+    assert 0.02 < standard_error(values) <= 0.03
+    assert len(list(Repeats(3, 0.0001, 10.0).rounds(lambda: [values], lambda: next(now_s)))) == 10
+    assert len(list(Repeats(3, 0.0001, 0.0).rounds(lambda: [values], lambda: next(now_s)))) == 3
 
 
 def test_a_block_of_copies_is_total_work_over_total_time(monkeypatch):
@@ -77,7 +90,7 @@ def test_a_part_that_fails_costs_no_other(monkeypatch):
 
 
 def test_accelerators_are_measured_each_and_one_that_is_lost_is_named(monkeypatch):
-    def measure(options, _window_s, _limit_s, **variables):
+    def measure(options, *_, **variables):
         if variables.get("CUDA_VISIBLE_DEVICES") == "5":
             raise OSError(5, "lost")
         kind = {"kind": "gemm", "precision": "fp32", "unit": "FLOP/s"}
@@ -102,6 +115,7 @@ def test_hidden_accelerators_are_still_asked_for(monkeypatch):
 def test_a_node_writes_its_own_file(monkeypatch, tmp_path):
     monkeypatch.setattr(acceptance, "measure_memory", lambda *_, **__: report_of([sample()] * 3 * COPIES))
     words = ["--parts", "memory", "--output", tmp_path, "--cores", 1, "--repeats", 3, "--window-s", 0.1]
+    words += ["--precision", 0.5, "--longest-s", 0]
     words += ["--file-bytes", 1e6, "--scratch", tmp_path, "--shared", tmp_path]
     monkeypatch.setattr(sys, "argv", ["acceptance", *map(str, words)])
     acceptance.main()

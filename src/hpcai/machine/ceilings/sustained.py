@@ -8,13 +8,15 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from hpcai.core.errors import LaunchError
 from hpcai.machine.ceilings.gemm import products, square
 from hpcai.machine.ceilings.sampling import Precision, Sample, Way, time_way
 from hpcai.machine.subprocess_measure import DeviceKind, Options, run_process, settle_tensorflow
+from hpcai.metrics.statistics.fleet import standard_error
 
 MODULE = "hpcai.machine.ceilings.sustained"
 SHAPES = {"cpu": square(1024), "gpu": square(4096)}
@@ -23,13 +25,47 @@ TRIALS = 3
 """Repetitions that choose the fastest method."""
 
 
-def measure_sustained(options: Options, window_s: float, limit_s: float, **variables: str) -> list[Sample]:
+@dataclass(frozen=True)
+class Repeats:
+    """When a measurement was repeated often enough.
+
+    Attributes
+    ----------
+    least
+        Rounds at least.
+    precision_ratio
+        Standard error of the median that ends them, relative.
+    longest_s
+        Time after which no further round begins [s].
+    """
+
+    least: int
+    precision_ratio: float
+    longest_s: float
+
+    def rounds(
+        self, seen: Callable[[], Iterable[Sequence[float]]], clock: Callable[[], float] = time.monotonic
+    ) -> Iterator[int]:
+        """Yield the numbers of rounds until all that was seen is precise, or time is up."""
+        until_s, number = clock() + self.longest_s, 0
+        while number < self.least or (
+            clock() < until_s and any(standard_error(values) > self.precision_ratio for values in seen())
+        ):
+            yield number
+            number += 1
+
+
+def measure_sustained(
+    options: Options, repeats: Repeats, window_s: float, limit_s: float, **variables: str
+) -> list[Sample]:
     """Return the repetitions of the fastest method of each kind and precision.
 
     Parameters
     ----------
     options
-        Threads, device and repetitions.
+        Threads and device.
+    repeats
+        When they end.
     window_s
         Length of a repetition [s].
     limit_s
@@ -43,20 +79,24 @@ def measure_sustained(options: Options, window_s: float, limit_s: float, **varia
         If the process fails.
     """
     command = [sys.executable, "-m", MODULE, "--threads", str(options.threads), "--device", options.device]
-    command += ["--repeats", str(options.repeats), "--window-s", str(window_s)]
+    command += ["--repeats", str(repeats.least), "--precision", str(repeats.precision_ratio)]
+    command += ["--longest-s", str(repeats.longest_s), "--window-s", str(window_s)]
     ended = run_process(command, limit_s, OPENBLAS_NUM_THREADS=str(options.threads), **variables)
     if ended.status != 0:
         raise LaunchError(f"{MODULE}: {ended.ending}: {ended.errors.strip()[-500:]}")
     return [Sample.model_validate_json(line) for line in ended.output.splitlines()]
 
 
-def sustain(ways: Iterable[Way], threads: int, repeats: int, window_s: float) -> Iterator[Sample]:
+def sustain(ways: Iterable[Way], threads: int, repeats: Repeats, window_s: float) -> Iterator[Sample]:
     """Yield the repetitions of the fastest method of each kind and precision, all of them in turn."""
     chosen = _fastest(ways, threads)
     calls = [replace(way, calls=max(1, math.ceil(window_s / call_s))) for way, call_s in chosen]
-    for _ in range(repeats):
-        for way in calls:
-            yield time_way(way, threads)
+    rates: list[list[float]] = [[] for _ in calls]
+    for _ in repeats.rounds(lambda: rates):
+        for way, own in zip(calls, rates, strict=True):
+            sample = time_way(way, threads)
+            own.append(sample.value)
+            yield sample
 
 
 def _fastest(ways: Iterable[Way], threads: int) -> Sequence[tuple[Way, float]]:
@@ -80,6 +120,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--device", choices=("cpu", "gpu"), required=True)
     parser.add_argument("--repeats", type=int, required=True)
+    parser.add_argument("--precision", type=float, required=True)
+    parser.add_argument("--longest-s", type=float, required=True)
     parser.add_argument("--window-s", type=float, required=True)
     asked = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: asked.threads])
@@ -89,7 +131,8 @@ def main() -> None:
         from hpcai.machine.ceilings.memory import accelerator_streams
 
         ways += accelerator_streams("gpu")
-    for sample in sustain(ways, asked.threads, asked.repeats, asked.window_s):
+    repeats = Repeats(asked.repeats, asked.precision, asked.longest_s)
+    for sample in sustain(ways, asked.threads, repeats, asked.window_s):
         print(sample.model_dump_json(), flush=True)
 
 
