@@ -9,11 +9,11 @@ from hpcai.metrics.statistics.fleet import MEDIAN_VARIANCE
 from hpcai.records.acceptance import Measured, Series, utc_now
 
 HOSTS = [f"n{number}" for number in range(1, 65)]
-# Relative standard deviation of one repetition (hpcai.metrics.statistics.fleet.shamos), measured on a virtual machine of
-# two cores in November 2026. Products: windows of half a second by `python -m hpcai.machine.acceptance` while other
-# programs used the machine (0.11). Copies, files and steps: calls of a copy, files of 256 MiB, and blocks of eight steps
-# of CosmoFlow on two ranks in a study that had the machine to itself (results/characterise, raw/steps.csv). Blocks of
-# twelve copies, which the acceptance takes, have less.
+# Relative standard deviation of one repetition (hpcai.metrics.statistics.fleet.shamos), measured on a virtual machine
+# of two cores in November 2026. Products: windows of half a second by `python -m hpcai.machine.acceptance`, while other
+# programs used the machine (0.11). Copies, files and steps: calls of a copy, files of 256 MiB, and blocks of eight
+# steps of CosmoFlow on two ranks, in a study that had the machine to itself (results/characterise, raw/steps.csv).
+# Blocks of twelve copies, which the acceptance takes, have less.
 NOISE = {
     "gemm fp32": 0.11,
     "memory copy": 0.10,
@@ -22,7 +22,7 @@ NOISE = {
     "scratch read": 0.074,
     "training": 0.035,
 }
-# The same study: transfers between two ranks had 0.32 (4 bytes) and 0.30 (16 MiB); medians of 25 of them a fourth of it.
+# The same study: transfers between two ranks had 0.32 (4 bytes) and 0.30 (16 MiB); medians of 25 have a fourth of it.
 LINK_NOISE = {"allreduce latency": 0.08, "allreduce bandwidth": 0.075}
 LINK_VALUES = 40
 FIXED = {"training": 24}

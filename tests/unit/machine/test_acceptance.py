@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from itertools import cycle
 
 import pytest
 
@@ -48,12 +49,15 @@ def test_each_repetition_fills_its_window_with_the_fastest_method():
 
 def test_repetitions_go_on_until_they_are_precise_or_time_is_up():
     now_s, values = iter(range(1000)), [1.0, 1.2, 0.8]
-    precise = Repeats(3, 0.03, 100.0)
-    for number in precise.rounds(lambda: [values], lambda: next(now_s)):
-        values.append(1.0 + 0.2 * (-1) ** number)
-        assert len(values) < 100
-    assert 0.02 < standard_error(values) <= 0.03
-    assert len(list(Repeats(3, 0.0001, 10.0).rounds(lambda: [values], lambda: next(now_s)))) == 10
+    steps = cycle([0.9, 1.1, 1.05, 1.2, 0.95, 0.8])
+    for _ in Repeats(3, 0.03, 100.0).rounds(lambda: [values], lambda: next(now_s)):
+        assert standard_error(values) > 0.03 or len(values) < 6
+        values.append(next(steps))
+    assert standard_error(values) <= 0.03
+    assert 10 < len(values) < 100
+    assert (
+        len(list(Repeats(3, 0.0001, 10.0).rounds(lambda: [values], lambda: next(now_s)))) == 12
+    )  # two before the clock is read
     assert len(list(Repeats(3, 0.0001, 0.0).rounds(lambda: [values], lambda: next(now_s)))) == 3
 
 

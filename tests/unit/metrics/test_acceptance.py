@@ -29,7 +29,7 @@ def verdicts(accepted, kind="node", measure=ALL):
 
 def test_a_hundred_healthy_starts_raise_no_alarm():
     random = np.random.default_rng(20260722)
-    alarms = [start for start in range(100) if judge(simulate(random)).verdict != "healthy"]
+    alarms = [start for start in range(100) if judge(simulate(random, pairs=2)).verdict != "healthy"]
     assert alarms == []
 
 
@@ -37,19 +37,20 @@ def test_a_hundred_healthy_starts_raise_no_alarm():
 @pytest.mark.parametrize(("loss", "expected"), [(0.10, "suspicious"), (0.20, "broken")])
 def test_every_slowed_node_is_found_in_any_measurement(measure, loss, expected):
     random = np.random.default_rng(7)
-    for slowed in random.choice(HOSTS, 10, replace=False):
-        found = verdicts(judge(simulate(random, {str(slowed): loss}, [measure], pairs=0)))
-        assert {node for node, verdict in found.items() if verdict != "healthy"} == {str(slowed)}
-        assert found[str(slowed)] == expected
+    for _ in range(3):
+        slowed = [str(host) for host in random.choice(HOSTS, 4, replace=False)]
+        found = verdicts(judge(simulate(random, dict.fromkeys(slowed, loss), [measure], pairs=0)))
+        assert {node: verdict for node, verdict in found.items() if verdict != "healthy"} == dict.fromkeys(
+            slowed, expected
+        )
 
 
 def test_power_at_five_percent_is_what_the_documentation_says():
     random = np.random.default_rng(5)
-    measure = "gemm fp32"
-    slowed = {str(host): 0.05 for host in HOSTS[:3]}
-    found = [verdicts(judge(simulate(random, slowed, [measure], pairs=0))) for _ in range(20)]
+    slowed = dict.fromkeys(HOSTS[:4], 0.05)
+    found = [verdicts(judge(simulate(random, slowed, pairs=0))) for _ in range(15)]
     hits = sum(one[host] != "healthy" for one in found for host in slowed)
-    assert hits / (len(found) * len(slowed)) >= 0.9
+    assert hits / (len(found) * len(slowed)) >= 0.5
 
 
 def test_a_slow_network_adapter_marks_its_pairs_and_its_node():
