@@ -22,6 +22,13 @@ rule characterise:
         CHARACTERISATIONS,
 
 
+rule acceptance:
+    input:
+        "results/acceptance/acceptance.json",
+        "results/acceptance/acceptance.csv",
+        "results/acceptance.html",
+
+
 rule views:
     input:
         VIEW_FIGURES,
@@ -65,6 +72,7 @@ ON_NODES = {
     *["measure_kernels", "measure_reference_steps", "measure_blas_rates", "run_hpl"],
     "build_hpl",
     "list_layers",
+    "measure_acceptance",
     # Where none may be measured it writes empty tables, which is no work for a node; targets are not known here.
     *(["fit_kernels"] if OF_MACHINE["kernel_times"] else []),
 }

@@ -11,7 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.disturbance import Disturbance, Quietness, is_disturbed
@@ -188,6 +196,15 @@ class Attempt(_Part):
     epochs: int | None = Field(default=None, ge=0, description="Epochs that were completed; None: not known.")
 
 
+class AcceptanceNote(_Part):
+    """The acceptance of its nodes that a run relied on."""
+
+    file: str
+    sha256: str
+    ended_utc: str
+    age_s: float = Field(description="When the run started.")
+
+
 class Provenance(_Part):
     """Origin of the numbers; every value was collected by the program."""
 
@@ -203,6 +220,17 @@ class Provenance(_Part):
     page_cache: Literal["dropped", "not_permitted", "kept"] = Field(
         description="dropped: all of the run's data was dropped before it; kept: not all of it, or not on all nodes."
     )
+    acceptance: AcceptanceNote | None = Field(
+        default=None, description="The acceptance of the nodes that the study required; None: it required none."
+    )
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Omit an acceptance that was not required, so that records stay as before this key existed."""
+        fields: dict[str, object] = write(self)
+        if self.acceptance is None:
+            fields.pop("acceptance", None)
+        return fields
 
 
 class RunRecord(_Part):
