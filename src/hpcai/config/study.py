@@ -94,6 +94,10 @@ class Study(Settings):
     predict: Prediction = Field(default=Prediction(), description="Predictions, and the measurements they need.")
     limits: Limits = Limits()
     submission: Submission = Submission()
+    licence: Text = Field(
+        default="",
+        description="Licence of the results, an SPDX name such as CC-BY-4.0 or an address; blank: none is stated.",
+    )
 
     @field_validator("benchmarks", "profile_variants", "published", "compare_with", "rank_with", "rounds", "show_first")
     @classmethod
