@@ -11,6 +11,7 @@ RUN_TABLES = ["runs", "epochs", "scales", "scaling", "verdicts"]
 GROUP_TABLES = ["contention", "efficiency"]
 SCORE_TABLES = [
     *["run_scores", "scores", "machine_scores", "machine_overview"],
+    *["reproducibility", "expected_ranges", "movement_scores", "weak_forecasts"],
     *["roofline_points", "roofline_ceilings", "roofline_moves"],
     *["published_points", "published_ceilings", "published_moves"],
     *["scaling_details", "scaling_fits", "scaling_curves", "variant_effects"],
