@@ -16,6 +16,7 @@ from hpcai.metrics.scaling.details import detail_scales
 from hpcai.metrics.scaling.fits import fit_scaling, trace_scaling
 from hpcai.metrics.scores.declared import declared_scores
 from hpcai.metrics.scores.declared_checks import check_declared, declared_breakdowns
+from hpcai.metrics.scores.movement import movement_scores
 from hpcai.metrics.scores.ranking import rank_results
 from hpcai.metrics.scores.result_scores import name_datasets, name_divisions, score_machines, score_scales
 from hpcai.metrics.scores.trial_scores import score_trials
@@ -45,6 +46,7 @@ def score_tables(given: Given, records: Sequence[RunRecord], machine: Machine) -
         "run_scores": run_scores,
         "scores": scores,
         "machine_scores": score_machines(scores),
+        "movement_scores": movement_scores(given["runs"], run_scores),
         "reproducibility": reproducibility_table(records, given["power"]),
     }
 

@@ -17,7 +17,9 @@ QUIET = Disturbance(node="node0", cores=4, wall_s=10.0, others_s=0.0, steal_s=0.
 BUSY = QUIET.model_copy(update={"others_s": 20.0})
 
 
-def full_record(machine: dict[str, Any] | None = None, provenance: dict[str, Any] | None = None, **record: Any) -> RunRecord:
+def full_record(
+    machine: dict[str, Any] | None = None, provenance: dict[str, Any] | None = None, **record: Any
+) -> RunRecord:
     """Return a record that lacks nothing."""
     known = {"page_cache": "dropped", **(provenance or {})}
     fields = {
