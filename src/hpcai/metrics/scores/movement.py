@@ -32,7 +32,7 @@ def movement_scores(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFram
     Returns
     -------
     pandas.DataFrame
-        The columns of `movement_scores`. All numbers are arithmetic means over the trials that the row of `scores` uses.
+        The columns of `movement_scores`. All numbers are means over the trials that the row of `scores` uses.
         With staging on the clock, the time without it is ``run_s - staging_s``; with staging before the clock, the time
         with it is ``run_s + staging_s``. ``vflops_with_movement = vflops * training_s / (training_s + staging_s)``.
     """
