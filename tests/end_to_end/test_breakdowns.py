@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
 from hpcai.campaign.failures import LOST
 from hpcai.catalogue.profiles import PROFILES
+from hpcai.core.machine_lock import PLACE_VARIABLE
 from hpcai.data.pack import read_pack
 from hpcai.records.run import read_record
 
@@ -23,7 +25,7 @@ HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 CAPTURES = [f"results/profiles/{profile}/diverges/d/n1x1/r1/capture.json" for profile in PROFILES]
 # A hanging rank has to be found before the limit strikes, also where other work makes the start slow.
 LIMIT_S, STALL_S = 40, 20
-LIMITS = {"run_s": LIMIT_S, "stall_s": STALL_S}
+LIMITS = {"run_s": LIMIT_S, "stall_s": STALL_S, "disturbance": {"repeats": 0}}  # tests share the machine
 PAUSE_S = 3.0
 ENDLESS = {"recipe__max_epochs": 10_000, "target__value": 1e-9}
 TMPFS = ["mount", "-t", "tmpfs"]
@@ -40,6 +42,21 @@ def make_study(folder, benchmarks, rows, **study):
     (folder / "config/runs/tiny.tsv").write_text("\n".join([HEADER, *lines]) + "\n")
     edit_yaml(folder / "config/tiny.yaml", benchmarks=list(benchmarks), **study)
     return Project(folder, study=folder / "config/tiny.yaml", environment=STUB_RANKS)
+
+
+def train_together(project, *runs):
+    """Make runs at the same time, each by a Snakemake and with a place to lock of its own: they mostly wait."""
+
+    def train(run):
+        place = project.directory / f"locked/{run}"
+        place.mkdir(parents=True)
+        alone = Project(project.directory, study=project.study, environment=STUB_RANKS | {PLACE_VARIABLE: str(place)})
+        return alone.snakemake(f"results/runs/{run}/r1/record.json", "--nolock")
+
+    assert project.snakemake("pack").returncode == 0
+    with ThreadPoolExecutor(len(runs)) as pool:
+        for done in pool.map(train, runs):
+            assert done.returncode == 0, done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +79,7 @@ def campaign(tmp_path_factory):
         hitting_a_rank(runs / "hangs/h/n1x2/r1", "epochs.jsonl", signal.SIGSTOP) as stopped,
         hitting_a_rank(runs / "pauses/p/n1x2/r1", "epochs.jsonl", signal.SIGSTOP, PAUSE_S) as paused,
     ):
+        train_together(project, "hangs/h/n1x2", "pauses/p/n1x2", "endless/e/n1x2")
         done = project.snakemake("measure", *CAPTURES)
     assert done.returncode == 0, done.stdout
     assert killed, "no rank was there to be killed"
