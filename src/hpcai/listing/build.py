@@ -20,7 +20,7 @@ from hpcai.listing.data_files import (
     write_site_data,
 )
 from hpcai.listing.entries import DRAFT, Edition, Refusal, make_id
-from hpcai.listing.rankings import join_edition
+from hpcai.listing.rankings import Frame, join_edition
 from hpcai.listing.reading import code_digest, read_sources
 from hpcai.listing.sources import find_sources
 
@@ -95,10 +95,14 @@ def build_site(wanted: Wanted) -> Built:
     cache = wanted.cache or site.parent / f".{site.name}-cache"
     found = read_sources(sources, cache, wanted.today)
     open_contents, embargoed = _without_embargoed(found.contents, wanted.today)
-    edition = join_edition(
-        open_contents, refused, name=wanted.freeze or DRAFT, title=wanted.title, url=wanted.url, made=wanted.today,
-        added=_added(state, frozen), earlier=tuple(dict.fromkeys([*frozen, *([wanted.freeze] if wanted.freeze else [])])),
-    )  # fmt: skip
+    frame = Frame(
+        name=wanted.freeze or DRAFT,
+        title=wanted.title,
+        url=wanted.url,
+        made=wanted.today,
+        earlier=tuple(dict.fromkeys([*frozen, *filter(None, [wanted.freeze])])),
+    )
+    edition = join_edition(open_contents, refused, frame, _added(state, frozen))
     if wanted.freeze:
         freeze(edition, editions_at)
         frozen[edition.name] = edition
@@ -138,9 +142,9 @@ def _without_embargoed(contents: Mapping[str, Content], today: date) -> tuple[di
 
 
 def _added(state: "_State", frozen: Mapping[str, Edition]) -> dict[str, date]:
-    """Return the day on which each known entry entered: as in the first frozen edition that has it, or the last build."""
+    """Return the day on which each known entry entered: that of the first frozen edition that has it, or as before."""
     days = {key: date.fromisoformat(day) for key, day in state.added.items()}
-    for edition in reversed(frozen.values()):
+    for edition in reversed(list(frozen.values())):
         days |= {entry.id: entry.added or edition.made for entry in edition.entries}
     return days
 

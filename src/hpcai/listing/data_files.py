@@ -1,8 +1,9 @@
-"""The list for machines: JSON, CSV and Parquet with a schema, an Atom feed, dataset metadata, citations, differences."""
+"""The list for machines: JSON, CSV, Parquet and their schema, an Atom feed, metadata, citations and differences."""
 
 import datetime
 import json
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -53,7 +54,7 @@ def entry_table(entries: Iterable[Entry]) -> pd.DataFrame:
     names = [*PLAIN, "status", "rule_set", "reproducibility_ratio", "runs", *QUANTITIES]
     frame = pd.DataFrame(rows, columns=names)
     for name in ("nodes", "units", "year", "runs_by_rule", "runs"):
-        frame[name] = pd.array(frame[name], dtype="Int64")
+        frame[name] = frame[name].astype("Int64")
     for name in ("quality_target", "reproducibility_ratio", *QUANTITIES):
         frame[name] = frame[name].astype("float64")
     return frame
@@ -79,7 +80,7 @@ def number_table(entries: Iterable[Entry]) -> pd.DataFrame:
     names = ("quantity", "unit", "value", "low", "high", "interval", "n", "method", "source")
     rows = [(entry.id, *(getattr(one, name) for name in names)) for entry in entries for one in entry.numbers]
     frame = pd.DataFrame(rows, columns=["entry", *names])
-    frame["n"] = pd.array(frame["n"], dtype="Int64")
+    frame["n"] = frame["n"].astype("Int64")
     return frame.astype({"value": "float64", "low": "float64", "high": "float64"})
 
 
@@ -149,7 +150,8 @@ def atom_feed(edition: Edition) -> bytes:
         _add(one, "link", href=f"{base}result/{entry.id}.html")
         _add(ElementTree.SubElement(one, f"{{{ATOM}}}author"), "name", entry.organisation)
         _add(one, "summary", f"{entry.round}, {entry.basis}, {entry.verdict.status}")
-    return ElementTree.tostring(feed, encoding="utf-8", xml_declaration=True)
+    content: bytes = ElementTree.tostring(feed, encoding="utf-8", xml_declaration=True)
+    return content
 
 
 def _add(parent: ElementTree.Element, name: str, text: str = "", **attributes: str) -> None:
@@ -256,8 +258,7 @@ def require_edition(name: str, today: datetime.date) -> str:
 def differences_of(editions: Mapping[str, Edition], draft: Edition) -> dict[str, Difference]:
     """Return the differences between each edition and the next, the draft last, by "A..B"."""
     ordered = [*editions.values(), *([draft] if draft.name == DRAFT else [])]
-    pairs = zip(ordered, ordered[1:], strict=False)
-    return {f"{one.name}..{two.name}": compare_editions(one, two) for one, two in pairs}
+    return {f"{one.name}..{two.name}": compare_editions(one, two) for one, two in pairwise(ordered)}
 
 
 def compare_editions(before: Edition, after: Edition) -> Difference:

@@ -152,14 +152,8 @@ def _compare(given: pd.DataFrame, trials: pd.DataFrame) -> None:
         same = np.isnan(found) | np.isclose(found, expected, rtol=AGREEMENT_RATIO, atol=0)
         if not same.all():
             place = int(np.argmin(same))
-            raise RecordError(
-                OTHER_NUMBERS(
-                    run=str(trials.index[place]),
-                    column=column,
-                    found=float(found[place]),
-                    expected=float(expected[place]),
-                )
-            )
+            run, numbers = str(trials.index[place]), (float(found[place]), float(expected[place]))
+            raise RecordError(OTHER_NUMBERS(run=run, column=column, found=numbers[0], expected=numbers[1]))
 
 
 class _Own:
@@ -252,6 +246,11 @@ class _Own:
         return f"hpcai run with study.json, at commit {records[0].provenance.commit or 'unknown'}"
 
 
+def _remarks(row: Row) -> list[Reason]:
+    words = split_reasons([row["reason"]])
+    return [Reason(code="own.remark", text=shorten(one), severity="warning") for one in words]
+
+
 def _method(row: Row) -> str:
     words = (f"measured, {row['statistic']} of {row['n']} runs", str(row["score_method"]))
     return "; ".join(word for word in words if word)
@@ -324,7 +323,6 @@ def read_declared(path: Path, name: str, files: Mapping[str, File], today: datet
 
 def _declared_entry(row: Row, published: Published, name: str, org: str, evidence: tuple[File, ...]) -> Entry:
     machine, target = published.machines[str(row["machine"])], number_of(row, "quality_target")
-    remarks = split_reasons([row["reason"]])
     numbers: list[Number] = numbers_from(row, SCORES, "scores", f"declared: {text_of(row['score_method'])}", None)
     return Entry(
         id=make_id(str(row["benchmark"]), published.name, org, str(row["result"])),
@@ -355,7 +353,7 @@ def _declared_entry(row: Row, published: Published, name: str, org: str, evidenc
             judge="",
             label=str(row["label"]),
             checked=("the form of the declaration",),
-            reasons=tuple(Reason(code="own.remark", text=shorten(words), severity="warning") for words in remarks),
+            reasons=tuple(_remarks(row)),
         ),
         evidence=evidence,
         submission=name,

@@ -5,6 +5,7 @@ import re
 import shutil
 import socket
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from importlib import resources
@@ -188,7 +189,7 @@ def write_package(source: Path, output: Path, submission: Submission) -> Package
     if not content.entries:
         raise ParseError(NOT_ACCEPTED(source=source))
     chosen = _chosen(source, submission.kind)
-    leaks = tuple(find_leaks({name: place for name, place in chosen.items()}, _names_of(chosen)))
+    leaks = tuple(find_leaks(chosen, _names_of(chosen)))
     secrets = [leak for leak in leaks if leak.what == "secret"]
     if secrets:
         places = ", ".join(f"{leak.file}:{leak.line}: {leak.found}" for leak in secrets[:5])
@@ -199,8 +200,8 @@ def write_package(source: Path, output: Path, submission: Submission) -> Package
             copy = target / name if source.is_dir() else target
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(place, copy)
-        described = submission.model_dump(mode="json")
-        (building / PACKAGE_FILE).write_text(yaml.safe_dump(described, sort_keys=False, allow_unicode=True), "utf-8")
+        fields = submission.model_dump(mode="json")
+        (building / PACKAGE_FILE).write_text(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True), "utf-8")
         write_manifest(building)
     sizes = {name: place.stat().st_size for name, place in chosen.items()}
     large = tuple(name for name, size_bytes in sizes.items() if size_bytes > FILE_LIMIT_BYTES)
@@ -220,10 +221,8 @@ def _chosen(source: Path, kind: Kind) -> dict[str, Path]:
 def _names_of(chosen: Mapping[str, Path]) -> dict[str, Word]:
     """Return names that the runs and this machine give away: hosts and the user."""
     found: dict[str, Word] = {socket.gethostname(): "host name"}
-    try:
+    with suppress(KeyError, OSError):  # without a user database, as in a container
         found[getpass.getuser()] = "user name"
-    except (KeyError, OSError):  # a process without a user database, as in a container
-        pass
     for name, path in chosen.items():
         if Path(name).name == RECORD:
             found |= dict.fromkeys(_hosts(read_record(path)), "host name")

@@ -48,10 +48,23 @@ MEASURES = (
 )
 
 
+@dataclass(frozen=True)
+class Frame:
+    """Name, title, address and day of an edition, and the frozen ones of its site."""
+
+    name: str
+    title: str
+    url: str
+    made: datetime.date
+    earlier: tuple[str, ...] = ()
+
+
 def join_edition(
-    contents: Mapping[str, Content], refused: Sequence[Refusal], *, name: str, title: str, url: str,
-    made: datetime.date, added: Mapping[str, datetime.date], earlier: tuple[str, ...],
-) -> Edition:  # fmt: skip
+    contents: Mapping[str, Content],
+    refused: Sequence[Refusal],
+    frame: Frame,
+    added: Mapping[str, datetime.date],
+) -> Edition:
     """Return the edition of all submissions.
 
     Parameters
@@ -60,8 +73,8 @@ def join_edition(
         By name of the submission; of entries with one identifier, the first by name stays, the others are refused.
     refused
         What was refused before.
-    name, title, url, made, earlier
-        Fields of the edition.
+    frame
+        What the edition is called.
     added
         Day on which each known entry entered the list; others enter on the day of the edition, or of their submission.
     """
@@ -73,22 +86,22 @@ def join_edition(
             if entry.id in entries:
                 lost.append(_twice(entry, submission, entries[entry.id].submission))
                 continue
-            day = added.get(entry.id) or min(content.submitted or made, made)
+            day = added.get(entry.id) or min(content.submitted or frame.made, frame.made)
             entries[entry.id] = entry.model_copy(update={"added": day, "submission": submission})
     lost += [_not_valid(entry) for entry in entries.values() if entry.verdict.status == "not valid"]
     chosen = sort_entries(entries.values())
     known = (machine for _, content in sorted(contents.items()) for machine in content.machines)
     used = {entry.machine for entry in chosen}
     return Edition(
-        name=name,
-        title=title,
-        url=url,
-        made=made,
+        name=frame.name,
+        title=frame.title,
+        url=frame.url,
+        made=frame.made,
         entries=chosen,
         machines=tuple(machine for machine in merge_machines(known) if machine.id in used),
         refused=tuple(sorted(lost, key=lambda one: (one.submission, one.place, one.id))),
         rankings=rank_entries(chosen),
-        earlier=earlier,
+        earlier=frame.earlier,
     )
 
 

@@ -1,4 +1,4 @@
-"""Read all submissions: each once, in several processes, kept in a cache by the digests of its files and of this code."""
+"""Read all submissions: each once, in several processes, and cached by the digests of its files and of this code."""
 
 import hashlib
 import json

@@ -59,6 +59,7 @@ UNSAFE_KINDS = {"unsafe_path", "link", "name_no_text", "too_large", "unreadable_
 MOST_REASONS = 20
 SECONDS_OF_A_DAY = 86_400
 OFFICIAL = "(official)"
+OF_RESULTS = ("epochs", "staging_s", "run_variation_ratio")
 MEANS = "mean of the runs in the olympic mean, from published logs"
 WEAK = "all instances that count, from published logs"
 REPEAT = "The code of the submitter is in the round's repository, beside its results; the settings are listed here."
@@ -242,7 +243,7 @@ class _Round:
         own = list(evidence_below(self.files, submission.folder))
         system = self.files.get(submission.system.source) if submission.system else None
         archive = [file for path, file in self.files.items() if "/" not in path and len(self.files) == 1]
-        return tuple([*own, *([system] if system else []), *([] if own else archive)])
+        return (*own, *([system] if system else []), *([] if own else archive))
 
     def _verdict(self, folder: str, remarks: tuple[str, ...]) -> Verdict:
         own = self.verdicts.get(folder)

@@ -1,4 +1,4 @@
-"""Find the submissions below folders, and list their files: regular files only, inside of the submission, not too many."""
+"""Find the submissions below folders, and list their files: regular ones only, and not too many."""
 
 import hashlib
 import json
@@ -19,8 +19,8 @@ from hpcai.records.run import file_sha256
 MISSING = Message("sources.missing", "no such file or folder")
 UNKNOWN = Message(
     "sources.unknown",
-    "found no submission, expected a package of `hpcai list submit`, a results folder, a report document, an MLPerf HPC "
-    "round or a YAML file of declared results",
+    "found no submission, expected a package of `hpcai list submit`, a results folder, a report document, an MLPerf "
+    "HPC round or a YAML file of declared results",
 )
 LINK = Message("sources.link", "found a symbolic link to {target}; submit the file itself")
 NO_FILE = Message("sources.no_file", "found neither a file nor a folder")
@@ -36,7 +36,9 @@ FILES, BYTES = 200_000, 8 << 30
 """Limits of one submission, far above any published round."""
 DEEPEST = 4
 """Folders between a named folder and a submission in it."""
-BESIDE = {"readme.md", "license", "licence", "citation.cff", "editions", "list.yaml", "contributing.md", "makefile", "pull_request.md"}  # fmt: skip
+BESIDE = {
+    "readme.md", "license", "licence", "citation.cff", "editions", "contributing.md", "makefile",
+}  # fmt: skip
 """Names in a repository of submissions that are no submissions, in lower case."""
 YAML = (".yaml", ".yml")
 
@@ -123,10 +125,8 @@ def kind_of(path: Path) -> Kind | None:
         return "round" if is_archive(path) else None
     if not path.is_dir():
         return None
-    if (path / PACKAGE_FILE).is_file():
-        return "package"
-    if (path / DOCUMENT_FILE).is_file():
-        return "document"
+    if (path / PACKAGE_FILE).is_file() or (path / DOCUMENT_FILE).is_file():
+        return "package" if (path / PACKAGE_FILE).is_file() else "document"
     if (path / RUNS_TABLE).is_file() or (path / "runs").is_dir():
         return "results"
     return "round" if _is_round(path) else None
@@ -168,7 +168,7 @@ def _walk(folder: Path, above: str) -> Iterator[tuple[str, os.stat_result]]:
                 raise ParseError(at(printable(name), BAD_NAME()))
             facts = entry.stat(follow_symlinks=False)
             if stat.S_ISLNK(facts.st_mode):
-                raise ParseError(at(name, LINK(target=printable(os.readlink(entry.path))[:200])))
+                raise ParseError(at(name, LINK(target=printable(str(Path(entry.path).readlink()))[:200])))
             if stat.S_ISDIR(facts.st_mode):
                 if entry.name != ".git":
                     yield from _walk(Path(entry.path), f"{name}/")

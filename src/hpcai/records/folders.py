@@ -72,7 +72,8 @@ def check_manifest(folder: Path) -> None:
         lines = read_regular(folder / MANIFEST).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(at(str(folder / MANIFEST), NO_MANIFEST(reason=error))) from error
-    listed = dict(reversed(line.split("  ", maxsplit=1)) if "  " in line else (line, "") for line in lines)
+    pairs = (line.partition("  ") for line in lines)
+    listed = {name: digest for digest, _, name in pairs}
     there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() or path.is_symlink()}
     apart = sorted((there - {MANIFEST}) ^ set(listed))
     if apart:
