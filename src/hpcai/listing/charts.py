@@ -21,7 +21,7 @@ MOST_POINTS = 1500
 """Points per panel; a picture with more is neither read nor loaded with pleasure."""
 LONGEST = 60
 """Length of a name in a legend [characters]; the table below a chart has the whole name."""
-ALT = Message("listing_charts.alt", "{title}: {points} points; the table below has the numbers.")
+ALT = Message("charts.alt", "{title}: {points} points; the table below has the numbers.")
 
 Rows = Sequence[Mapping[str, Any]]
 
