@@ -128,7 +128,7 @@ def device_of_record(record: Mapping[str, Any]) -> Device | None:
 
 def device_of_study(records: Sequence[RunRecord]) -> Device | None:
     """Return the device that all records share; None if they differ, or name none."""
-    found = {device_of_record(record.model_dump(mode="json")) for record in records[:1] + records[-1:]}
+    found = {device_of_record(record.model_dump(mode="json")) for record in (*records[:1], *records[-1:])}
     return found.pop() if len(found) == 1 else None
 
 
