@@ -128,7 +128,7 @@ def device_of_record(record: Mapping[str, Any]) -> Device | None:
 
 def device_of_study(records: Sequence[RunRecord]) -> Device | None:
     """Return the device that all records share; None if they differ, or name none."""
-    found = {device_of_record(record.model_dump(mode="json")) for record in records[:1] + records[-1:]}
+    found = {device_of_record(record.model_dump(mode="json")) for record in (*records[:1], *records[-1:])}
     return found.pop() if len(found) == 1 else None
 
 
@@ -161,13 +161,14 @@ def _rates_of(folder: Path) -> pd.DataFrame:
     systems = folder / "tables" / "mlperf_systems.parquet"
     devices = _devices_of_round(read_parquet(systems)) if systems.is_file() else {}
     one = None if devices else _device_of_folder(folder)
-    known = [devices.get((row.origin, row.machine), one) for row in scores.itertuples()]
+    rows = scores.to_dict("records")
+    known = [devices.get((row["origin"], row["machine"]), one) for row in rows]
     scores = scores.assign(
         device=[device.family if device else "" for device in known],
         device_unit=[device.unit if device else "" for device in known],
         unit_rate=[
-            divide(row.train_rate_samples_per_s, row.ranks * device.per_rank) if device else math.nan
-            for row, device in zip(scores.itertuples(), known, strict=True)
+            divide(row["train_rate_samples_per_s"], row["ranks"] * device.per_rank) if device else math.nan
+            for row, device in zip(rows, known, strict=True)
         ],
     )
     return scores[scores["device"].ne("") & scores["unit_rate"].gt(0)]

@@ -222,12 +222,12 @@ def _actions(
     done = {"measure": measured, "analyse": [analysis], "report": [report]}
     controls = [
         {"@id": f"#control-{step}", "@type": "ControlAction", "name": f"Control of the step {step}",
-         "instrument": {"@id": f"#step-{step}"}, "object": _refer(one["@id"] for one in own)}
+         "instrument": {"@id": f"#step-{step}"}, "object": _refer(str(one["@id"]) for one in own)}
         for step, own in done.items() if own
     ]  # fmt: skip
     organised = {
         "@id": "#organise", "@type": "OrganizeAction", "name": "Snakemake", "instrument": {"@id": "#snakemake"},
-        "result": {"@id": "#run-workflow"}, "object": _refer(one["@id"] for one in controls), **known,
+        "result": {"@id": "#run-workflow"}, "object": _refer(str(one["@id"]) for one in controls), **known,
     }  # fmt: skip
     actions = [*measured, analysis, report, whole]
     return [*({**action, **agent} for action in actions), *controls, {**organised, **agent}]

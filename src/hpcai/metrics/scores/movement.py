@@ -43,15 +43,14 @@ def movement_scores(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFram
 
 
 def _row(trials: pd.DataFrame) -> dict[str, Any]:
-    first, chosen = trials.iloc[0], select_trials(trials)
-    kept = chosen.kept
+    first, kept = trials.to_dict("records")[0], select_trials(trials).kept
     row = {name: first[name] for name in (*POINT, "nodes", "ranks", "suite")}
     row |= {"n": len(kept), "method": "measured", "source": first["record_path"]}
     measured = kept[kept["staging_s"].gt(0) & kept["staging_place"].fillna("").ne("")]
     if len(measured) < len(kept) or kept.empty:
         place = "no run trained to its end" if kept.empty else "the data were read where they are"
         return row | {"reason": NO_STAGING(place=place)}
-    return row | _times(chosen.kept) | _vflops(chosen.kept, first)
+    return row | _times(kept) | _vflops(kept, first)
 
 
 def _times(kept: pd.DataFrame) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def _times(kept: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _vflops(kept: pd.DataFrame, first: Mapping[str, Any]) -> dict[str, Any]:
+def _vflops(kept: pd.DataFrame, first: Mapping[Any, Any]) -> dict[str, Any]:
     """Return VFLOPS where the suite's rule defines them; with data movement they are ours, and labelled so."""
     if math.isnan(first["exponent"]) or kept["vflops_flop_per_s"].isna().any():
         return {"vflops_label": ""}
