@@ -64,7 +64,7 @@ def measure_allreduce(
         command = [*python, *PROGRAM, "--output", str(output), "--limit-s", str(limit_s), "--engine", engine]
         command += ["--record", str(timeline)] if engine == USUAL_ENGINE else []
         command += ["--cores-per-rank", str(cores_per_rank), "--device", device, *options]
-        problem = _run(command, Path(folder) / "output.log", limit_s)
+        problem = run_launcher(command, Path(folder) / "output.log", limit_s)
         try:
             report = read_part(AllreduceReport, output)
         except (RecordError, OSError) as error:
@@ -76,8 +76,8 @@ def measure_allreduce(
     return report
 
 
-def _run(command: Sequence[str], log: Path, limit_s: float) -> str:
-    """Run the launcher; return what went wrong, blank if nothing."""
+def run_launcher(command: Sequence[str], log: Path, limit_s: float) -> str:
+    """Run a launcher with its output in a file, at most ``limit_s`` [s]; return what went wrong, blank if nothing."""
     with log.open("wb") as output:
         try:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
