@@ -48,8 +48,8 @@ FILES = (
 CHARTED = ("time_to_train", "throughput_per_unit", "vflops")
 """Kinds of lists whose records are drawn."""
 SUBMIT = (
-    "The command checks a results folder, names each host name, user name and path that it finds, refuses secrets, "
-    "tells the size, and writes a package and the text of a pull request to the repository of this list.",
+    "It checks a results folder, names each host name, user name and path that it finds, refuses secrets, tells "
+    "the size, and writes a package and the text of a pull request to the repository of this list.",
     'hpcai list submit results --output my_machine --org "My laboratory"',
 )
 
