@@ -1,7 +1,7 @@
 """The results folder as a research object: `ro-crate-metadata.json`, by the Provenance Run Crate profile.
 
-Written by hand as JSON-LD: the library `rocrate` needs packages (a workflow parser among them) that serve nothing else
-here. Only files inside the folder are named, by their path in it; no path, host or user of the machine is.
+Plain JSON-LD, so that reading and reporting results needs no further package. Only files inside the folder are named,
+by their path in it; no path, host or user of the machine is.
 """
 
 import json
