@@ -100,6 +100,10 @@ class Study(Settings):
         description="Runs start only on nodes with a passed acceptance that is at most this old; blank: on any.",
     )
     submission: Submission = Submission()
+    licence: Text = Field(
+        default="",
+        description="Licence of the results, an SPDX name such as CC-BY-4.0 or an address; blank: none is stated.",
+    )
 
     @field_validator("benchmarks", "profile_variants", "published", "compare_with", "rank_with", "rounds", "show_first")
     @classmethod
