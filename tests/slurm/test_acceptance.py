@@ -9,6 +9,7 @@ import psutil
 import pytest
 from slurm.campaigns import SlurmCampaign
 from unit.refusals import told
+from workflow_project import edit_yaml
 
 from hpcai.records.acceptance import NONE_YET, NOT_PASSED, Accepted
 from hpcai.records.run import file_sha256, read_part
@@ -28,7 +29,9 @@ def campaign(cluster, tmp_path_factory):
     """A study whose runs need an acceptance; its short training is a real one."""
     rows = ["slow real 1 2", "cosmoflow_mini fp32 1 1"]
     folder = tmp_path_factory.mktemp("acceptance")
-    return SlurmCampaign(folder, cluster, rows, acceptance=SETTINGS, requires_acceptance="1 h")
+    campaign = SlurmCampaign(folder, cluster, rows, acceptance=SETTINGS, requires_acceptance="1 h")
+    edit_yaml(campaign.folder / "config/benchmarks/slow.yaml", data__train_samples=48)  # for six ranks as well
+    return campaign
 
 
 @contextmanager

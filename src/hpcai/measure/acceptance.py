@@ -7,6 +7,7 @@ after the other. What fails is a result: the other nodes continue.
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from hpcai.core.messages import Message, at
 from hpcai.launchers.ranks import Ranks
 from hpcai.launchers.registry import launch_command
 from hpcai.machine.acceptance import ALONE, MEASURES, MODULE, NodeSeries, result_file
-from hpcai.machine.ceilings.allreduce import measure_allreduce, run_launcher
+from hpcai.machine.ceilings.allreduce import measure_allreduce_in, run_launcher
 from hpcai.measure.acceptance_training import train_for_acceptance
 from hpcai.measure.claim import at_work
 from hpcai.measure.container import contained, require_modules
@@ -273,8 +274,11 @@ def _allreduce(asked: Asked, hosts: Sequence[str]) -> AllreduceReport:
     ranks = Ranks(f"allreduce of {', '.join(hosts)}", len(hosts), per_node, machine.cores_per_rank, shares)
     python = launch_command(asked.launcher, ranks, contained([sys.executable], machine.software))
     options = ["--sizes", f"{SHORT_BYTES},{LONG_BYTES}", "--repeats", str(LINK_REPEATS)]
-    options += ["--budget-s", str(LINK_BUDGET_S)]
-    return measure_allreduce(python, machine.cores_per_rank, machine.device.kind, engine, options, LINK_LIMIT_S)
+    options += ["--budget-s", str(LINK_BUDGET_S), "--cores-per-rank", str(machine.cores_per_rank)]
+    options += ["--device", machine.device.kind]
+    # On shared storage: the first rank need not be on this node.
+    with tempfile.TemporaryDirectory(dir=asked.folder, prefix="link-") as folder:
+        return measure_allreduce_in(Path(folder).resolve(), python, engine, options, LINK_LIMIT_S)
 
 
 def _times(report: AllreduceReport, size: int) -> list[float]:

@@ -9,7 +9,7 @@ import pandas as pd
 from hpcai.config.acceptance import Acceptance
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import DatasetError, LaunchError, MissingExtraError, ParseError, StagingError
-from hpcai.core.messages import Message
+from hpcai.core.messages import Message, Said
 from hpcai.launchers.ranks import Ranks
 from hpcai.measure.attempts import attempt_name
 from hpcai.measure.claim import Guard
@@ -69,6 +69,9 @@ def _train(plan: RunPlan, places: Sequence[tuple[str, ...]], means: Means, folde
     logger.info("training on %s", "; ".join(map(", ".join, places)))
     try:
         own = _sized(plan, len(places[0]))
+        if isinstance(own, str):  # says nothing about the nodes
+            yield from (_series(hosts, reason=own).model_copy(update={"failed": False}) for hosts in places)
+            return
         require_training(own, launcher)
         runs, ranks, name = _runs(own, places, folder)
         made = Measurement(runs, ranks, scratch_folder(own, name), inputs, Start(launcher), guard)
@@ -97,21 +100,15 @@ def _runs(plan: RunPlan, places: Sequence[tuple[str, ...]], folder: Path) -> tup
     return runs, Ranks("acceptance", len(every), 1, 1, every), name
 
 
-def _sized(plan: RunPlan, nodes: int) -> RunPlan:
-    """Return the training on some nodes, with as many samples per rank as on one, or as the data allow.
-
-    Raises
-    ------
-    LaunchError
-        If the data make no batch for so many ranks.
-    """
+def _sized(plan: RunPlan, nodes: int) -> RunPlan | Said:
+    """Return the training on some nodes, with the samples per rank of one node or fewer; or why the data allow none."""
     point = plan.point.model_copy(update={"nodes": nodes})
     samples, local = plan.benchmark.data.train_samples, plan.local_batch
     exactly = plan.benchmark.remainder == "refuse"
     fitting = (size for size in range(local, 0, -1) if size * point.ranks <= samples)
     size = next((size for size in fitting if not exactly or samples % (size * point.ranks) == 0), None)
     if size is None:
-        raise LaunchError(NO_BATCH(benchmark=plan.benchmark.name, samples=samples, ranks=point.ranks))
+        return NO_BATCH(benchmark=plan.benchmark.name, samples=samples, ranks=point.ranks)
     return plan.model_copy(update={"point": point.model_copy(update={"global_batch": size * point.ranks})})
 
 
