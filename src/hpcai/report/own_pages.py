@@ -103,7 +103,8 @@ def _write_parts(place: Path, tables: "Mapping[str, pd.DataFrame]", stage: "Stag
     from hpcai.catalogue.figures import figures_of
     from hpcai.core.sealed import seal_drawing
     from hpcai.metrics.run_tables import write_tables
-    from hpcai.plots import draw_figure, to_svg
+    from hpcai.plots.drawing import draw_figure
+    from hpcai.plots.theme import to_svg
 
     (place / "figures").mkdir(parents=True, exist_ok=True)
     write_tables(tables, place / "tables")

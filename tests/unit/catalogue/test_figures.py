@@ -17,7 +17,7 @@ GUIDE = SOURCE.parent / "docs/how-to/add_a_figure.md"
 SHOW = """
 import pandas as pd
 from hpcai.catalogue.figures import FIGURES
-from hpcai.plots import draw_figure
+from hpcai.plots.drawing import draw_figure
 from hpcai.report.sections import SECTIONS
 print(FIGURES["staging_time"].title)
 runs = pd.DataFrame({"ranks": [1, 2], "staging_s": [3.0, 4.0]})
