@@ -78,9 +78,9 @@ def _change(source: str, target: Path, changes: dict[str, Any]) -> None:
 
 
 def _job_options() -> list[str]:
-    """Return the options that Snakemake's executors add when they start it again for a job, here for one plan."""
+    """Return the options that Snakemake's executors add when they start it again for a job, here for one run."""
     wildcards = f"benchmark={BENCHMARK},variant=v0,scale=n1x1,repetition=r1"
-    job = ["--target-jobs", f"plan_run:{wildcards}", "--allowed-rules", "plan_run", "--cores", "1", "--force"]
+    job = ["--target-jobs", f"train:{wildcards}", "--allowed-rules", "train", "--cores", "1", "--force"]
     return [*job, "--nolock", "--ignore-incomplete", "--no-hooks", "--mode", "remote", "--dry-run"]
 
 
