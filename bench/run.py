@@ -14,6 +14,7 @@ PARTS = {
     "bench_timeline.py": "reading a Horovod timeline against Python's json",
     "bench_darshan.py": "reading 24 Darshan logs against PyDarshan's own summary",
     "bench_rounds.py": "import and verdict of all logs of MLPerf HPC v0.7 against mlperf-logging's checker",
+    "bench_list.py": "the list's site: published rounds, 10,000 simulated entries, and one entry more",
     "bench_report.py": "opening the report in a browser against Snakemake's own report of the same study",
     "bench_dry_run.py": "dry runs of 1,000 and 10,000 runs against Snakemake itself on a bare workflow of as many",
     "bench_hpl.py": "HPL runs predicted per second on one core, against a plain Python loop",

@@ -80,6 +80,16 @@ def test_predictions_are_measured_once_for_all(project):
     assert project.dry_run("regressors")["measure_kernels"] == 5
 
 
+def test_hpl_is_compiled_where_the_machine_file_names_its_source_and_no_command(project, tmp_path):
+    assert "build_hpl" not in project.dry_run("predict")
+    shutil.copytree(ROOT / "tests/config", tmp_path / "config")
+    project.study, machine = tmp_path / "config/tiny.yaml", tmp_path / "config/machines/box.yaml"
+    edit_yaml(machine, hpl={"source": "/sources/hpl-2.3.tar.gz"})
+    assert project.dry_run("predict")["build_hpl"] == 1
+    edit_yaml(machine, hpl={"source": "/sources/hpl-2.3.tar.gz", "command": ["xhpl"]})
+    assert "build_hpl" not in project.dry_run("predict")
+
+
 def test_reports_show_the_predictions_that_are_there(project):
     tables = [f"results/tables/hpl_{name}.{kind}" for name in ("rates", "validation") for kind in ("csv", "parquet")]
     for name in ["results/predict/box/blas_rates.json", "results/predict/box/hpl.json", *tables]:

@@ -206,3 +206,18 @@ def records_of_benchmark(wildcards):
         for record in RECORDS_TO_ANALYSE
         if record.startswith(f"results/runs/{wildcards.benchmark}/")
     ]
+
+
+def acceptance_plan(_wildcards):
+    """Plan of the short training of an acceptance, as plain values."""
+    return CAMPAIGN.acceptance_plan().model_dump(mode="json")
+
+
+def acceptance_manifest(_wildcards):
+    """Manifest of its dataset."""
+    return run_manifest(CAMPAIGN.acceptance_plan().point)
+
+
+def acceptance_pack(_wildcards):
+    """Manifest of its packed dataset, if the benchmark stages."""
+    return run_pack(CAMPAIGN.acceptance_plan().point)

@@ -11,6 +11,13 @@ OF_MACHINE = {
     what: present_or_planned([f"results/{file}" for file in files])
     for what, files in PREDICT.measured_files(MACHINE).items()
 }
+# Compiled if the machine file names HPL's source and no command of the site's own.
+HPL = CAMPAIGN.machine.hpl
+HPL_BUILD = (
+    [f"results/predict/{MACHINE}/hpl_build.json"]
+    if HPL and HPL.source and not HPL.command
+    else []
+)
 LAYERS = present_or_planned(
     [f"results/characterise/layers/{benchmark}.json" for benchmark in MEASURED]
 )
@@ -126,7 +133,27 @@ if CAMPAIGN.study.measure:
         script:
             "../scripts/measure_blas_rates.py"
 
+    rule build_hpl:
+        output:
+            report="results/predict/{machine}/hpl_build.json",
+        log:
+            "logs/build_hpl/{machine}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        envmodules:
+            *CAMPAIGN.machine.modules,
+        threads: ALL_CORES
+        resources:
+            **whole_nodes(1, MACHINE_LIMIT_S),
+        params:
+            source=HPL.source if HPL else "",
+            sha256=HPL.source_sha256 if HPL else "",
+        script:
+            "../scripts/build_hpl.py"
+
     rule run_hpl:
+        input:
+            build=HPL_BUILD,
         output:
             report="results/predict/{machine}/hpl.json",
         log:
@@ -140,7 +167,7 @@ if CAMPAIGN.study.measure:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
-            command=list(CAMPAIGN.machine.hpl.command if CAMPAIGN.machine.hpl else ()),
+            command=list(HPL.command if HPL else ()),
         script:
             "../scripts/run_hpl.py"
 

@@ -81,6 +81,13 @@ class PackManifest(Settings):
         return tuple(sorted(found, key=lambda member: member.name))
 
 
+def input_bytes(pack: PackManifest, split: Split, *, staged: bool) -> int:
+    """Return the bytes of the files of a split that training reads: unpacked if staged, else the shards [byte]."""
+    if staged:
+        return sum(member.content_bytes for member in pack.members(split))
+    return sum(shard.bytes for shard in pack.shards if shard.split == split)
+
+
 @dataclass(frozen=True)
 class _Task:
     """One shard to write."""

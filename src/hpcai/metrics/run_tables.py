@@ -251,6 +251,7 @@ def _run_row(record: RunRecord, path: Path) -> dict[str, Any]:
         **asdict(time_shares(parts)),
         **asdict(quiet_columns(record)),
         **_resources(record),
+        **asdict(record.input_source),
         **_provenance(record),
         "valid_for": valid_for(record),
         "invalid_reasons": join_reasons(invalid_reasons(record)),
