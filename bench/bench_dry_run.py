@@ -1,7 +1,8 @@
 """Time of `snakemake -n` for studies of one and ten thousand runs, and of the start of a single job.
 
 Peer: Snakemake without our code on as many runs of two sequential shell jobs each, and a target; ours has one job per
-run, because the controller writes the plans. Both are measured alternately. Processor time is compared, because wall time depends on the machine's other load.
+run, because the controller writes the plans. Both are measured alternately.
+Processor time is compared, because wall time depends on the machine's other load.
 """
 
 import json
