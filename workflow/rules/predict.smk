@@ -76,7 +76,6 @@ if CAMPAIGN.study.measure:
 
     rule measure_blocks:
         input:
-            plans=plans_of_blocks,
             manifests=manifests_of_blocks,
             packs=packs_of_blocks,
         output:
@@ -94,6 +93,8 @@ if CAMPAIGN.study.measure:
             **in_image(),
             networks=list(PREDICT.reference_networks),
             samples=PREDICT.block_samples,
+            plans=plans_of_blocks,
+            settings=settings_of_blocks,
         script:
             "../scripts/measure_blocks.py"
 
@@ -173,7 +174,6 @@ if CAMPAIGN.study.measure:
 
 rule list_layers:
     input:
-        plan=work_plan,
         manifest=run_manifest,
     output:
         layers="results/characterise/layers/{benchmark}.json",
@@ -184,12 +184,14 @@ rule list_layers:
     envmodules:
         *CAMPAIGN.machine.modules,
     params:
+        plans=work_plan,
+        settings=settings_of_work,
         library=library_of("src/hpcai/machine/work/layers.py"),
     shell:
         """
         exec &>{log:q}
         python -m hpcai.machine.work.layers \
-            --plan {input.plan:q} \
+            --plan {params.plans:q} \
             --manifest {input.manifest:q} \
             --output {output.layers:q}
         """
