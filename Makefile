@@ -6,14 +6,15 @@ DOCS := .venv-docs
 ARGS ?=
 ROUNDS ?= ../shared/data/mlperf_hpc_v0.7.tar.xz
 
-PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
+# A worker more than the cores of the smallest machine: a quarter of the time goes by in waits, as for Slurm.
+PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 3 --durations=10
 
 upper = $(shell echo $(1) | tr a-z A-Z)
 given = $(if $($(call upper,$(1))),--$(1)=$($(call upper,$(1))))
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run predict regressors gpu rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
+.PHONY: run predict regressors gpu rounds list rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,6 +35,10 @@ gpu: env ## measure one GPU: products, and training steps of CosmoFlow and ResNe
 rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive") and write results/rounds.html, without any run
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake rounds $(ARGS) --config "rounds=['$(subst $(SPACE),'$(COMMA)',$(strip $(ROUNDS)))']"
 	@echo "The comparison: file://$(CURDIR)/results/rounds.html"
+
+# The results of the default study are listed once it was run.
+list: rounds-there env ## build list-site/ from MLPerf HPC rounds (ROUNDS="folder archive") and the study's results, if there
+	@$(BIN)/hpcai list build $(ROUNDS) $(if $(wildcard results/tables/runs.parquet),results) --out list-site $(ARGS)
 
 rounds-there:
 	@test -n "$(strip $(ROUNDS))" || { echo "ROUNDS: empty; name result repositories or archives" >&2; exit 2; }

@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-PARTS = ("captions", "page")
+PARTS = ("captions", "list", "page")
 
 
 class BuildWithPages(build_py):

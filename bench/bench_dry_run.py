@@ -1,7 +1,8 @@
 """Time of `snakemake -n` for studies of one and ten thousand runs, and of the start of a single job.
 
-Peer: Snakemake on a workflow of the same size without our code: two sequential shell rules and a target. Both are
-measured alternately. Processor time is compared, because wall time depends on the machine's other load.
+Peer: Snakemake without our code on as many runs of two sequential shell jobs each, and a target; ours has one job per
+run, because the controller writes the plans. Both are measured alternately.
+Processor time is compared, because wall time depends on the machine's other load.
 """
 
 import json
@@ -78,9 +79,9 @@ def _change(source: str, target: Path, changes: dict[str, Any]) -> None:
 
 
 def _job_options() -> list[str]:
-    """Return the options that Snakemake's executors add when they start it again for a job, here for one plan."""
+    """Return the options that Snakemake's executors add when they start it again for a job, here for one run."""
     wildcards = f"benchmark={BENCHMARK},variant=v0,scale=n1x1,repetition=r1"
-    job = ["--target-jobs", f"plan_run:{wildcards}", "--allowed-rules", "plan_run", "--cores", "1", "--force"]
+    job = ["--target-jobs", f"train:{wildcards}", "--allowed-rules", "train", "--cores", "1", "--force"]
     return [*job, "--nolock", "--ignore-incomplete", "--no-hooks", "--mode", "remote", "--dry-run"]
 
 

@@ -63,9 +63,9 @@ def configuration() -> Iterator[str]:
 def tables() -> Iterator[str]:
     """Yield every table of the catalogue: what a row is, where the report shows it, and its columns."""
     from hpcai.catalogue import tables as catalogue
-    from hpcai.report.sections import DEVICE_SECTIONS, SECTIONS
+    from hpcai.report.sections import ACCEPTANCE_SECTIONS, DEVICE_SECTIONS, SECTIONS
 
-    titles = {section.anchor: section.title for section in (*SECTIONS, *DEVICE_SECTIONS)}
+    titles = {section.anchor: section.title for section in (*SECTIONS, *DEVICE_SECTIONS, *ACCEPTANCE_SECTIONS)}
     yield from ("# Tables and columns", "", "Every table and column, from `src/hpcai/catalogue/`; units end the names.")
     yield from ("The files are `results/tables/NAME.csv` and `NAME.parquet`, with the columns in this order.", "")
     for name, table in sorted(catalogue.tables().items()):

@@ -7,6 +7,8 @@ import re
 import shutil
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -16,14 +18,15 @@ from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
 from hpcai.campaign.failures import LOST
 from hpcai.catalogue.profiles import PROFILES
+from hpcai.core.machine_lock import PLACE_VARIABLE
 from hpcai.data.pack import read_pack
 from hpcai.records.run import read_record
 
 HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 CAPTURES = [f"results/profiles/{profile}/diverges/d/n1x1/r1/capture.json" for profile in PROFILES]
 # A hanging rank has to be found before the limit strikes, also where other work makes the start slow.
-LIMIT_S, STALL_S = 40, 20
-LIMITS = {"run_s": LIMIT_S, "stall_s": STALL_S}
+LIMIT_S, STALL_S = 50, 25
+LIMITS = {"run_s": LIMIT_S, "stall_s": STALL_S, "disturbance": {"repeats": 0}}  # tests share the machine
 PAUSE_S = 3.0
 ENDLESS = {"recipe__max_epochs": 10_000, "target__value": 1e-9}
 TMPFS = ["mount", "-t", "tmpfs"]
@@ -40,6 +43,28 @@ def make_study(folder, benchmarks, rows, **study):
     (folder / "config/runs/tiny.tsv").write_text("\n".join([HEADER, *lines]) + "\n")
     edit_yaml(folder / "config/tiny.yaml", benchmarks=list(benchmarks), **study)
     return Project(folder, study=folder / "config/tiny.yaml", environment=STUB_RANKS)
+
+
+@contextmanager
+def training_beside(project, *runs):
+    """Make runs that mostly wait, each by a Snakemake and with a place to lock of its own, beside what is done here."""
+
+    def train(run):
+        place = project.directory / f"locked/{run}"
+        place.mkdir(parents=True)
+        alone = Project(project.directory, study=project.study, environment=STUB_RANKS | {PLACE_VARIABLE: str(place)})
+        return alone.snakemake(target_of(run), "--nolock")
+
+    assert project.snakemake("pack").returncode == 0  # the calls may not pack the same data at the same time
+    with ThreadPoolExecutor(len(runs)) as pool:
+        waiting = [pool.submit(train, run) for run in runs]
+        yield
+    for done in (one.result() for one in waiting):
+        assert done.returncode == 0, done.stdout
+
+
+def target_of(run):
+    return f"results/runs/{run}/r1/record.json"
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +87,11 @@ def campaign(tmp_path_factory):
         hitting_a_rank(runs / "hangs/h/n1x2/r1", "epochs.jsonl", signal.SIGSTOP) as stopped,
         hitting_a_rank(runs / "pauses/p/n1x2/r1", "epochs.jsonl", signal.SIGSTOP, PAUSE_S) as paused,
     ):
-        done = project.snakemake("measure", *CAPTURES)
+        with training_beside(project, "hangs/h/n1x2", "endless/e/n1x2"):
+            others = map(target_of, ("well/w/n1x2", "diverges/d/n1x1", "killed/k/n1x2", "pauses/p/n1x2"))
+            done = project.snakemake(*others, *CAPTURES, "--nolock")
+        assert done.returncode == 0, done.stdout
+    done = project.snakemake("measure")
     assert done.returncode == 0, done.stdout
     assert killed, "no rank was there to be killed"
     assert stopped, "no rank was there to be stopped"

@@ -22,8 +22,11 @@ from unit.training.training_samples import write_sample
 
 from hpcai.config.benchmark import PackSettings
 from hpcai.config.runs import RunPlan
+from hpcai.core.files import file_system_of
 from hpcai.data.manifest import ManifestHeader, make_manifest, read_manifest, write_manifest
 from hpcai.data.pack import pack_dataset
+from hpcai.records.input_reads import COUNTED, Epoch, Passes, judge_input
+from hpcai.records.input_window import ReadCounters
 from hpcai.training.input import BAD_SAMPLE
 from hpcai.training.journal import BEAT_S
 from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
@@ -276,6 +279,30 @@ def test_staged_files_are_counted_and_removed(cubes: Prepared, engine: str, conv
     assert sum(rank.staging_read_bytes for rank in own) == staging.packed_bytes
     assert max(rank.staging_s for rank in own) == staging.staging_s <= converged.report.run_s
     assert not cubes.staged(f"converged_{engine}")
+    sizes = converged.report.input
+    assert sizes.train_bytes + sizes.evaluation_bytes == staging.content_bytes
+    assert all(rank.reads.called_bytes >= sizes.train_bytes // 2 for rank in own)
+
+
+@pytest.mark.slow
+def test_the_first_epoch_of_a_cold_dataset_comes_from_storage_and_the_second_from_memory(tmp_path: Path) -> None:
+    if file_system_of(tmp_path) not in COUNTED or ReadCounters.of_this_process().storage_bytes is None:
+        pytest.skip(f"reads of {file_system_of(tmp_path)} are not counted here")
+    cubes = make_cubes(tmp_path)
+    for path in cubes.manifest.parent.rglob("*.tfrecord"):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    for name, first in (("cold", "storage, then a cache"), ("warm", "a cache")):
+        run = cubes.run(name, small_plan(1))
+        assert run.exit_status == 0, run.output
+        epochs = [Epoch(one.samples, one.evaluation_s is not None) for one in run.report.epochs]
+        found = judge_input(run.report.input, [run.rank(0).reads], Passes(epochs, TRAIN, 0))
+        assert found.input_from == first
+        assert found.is_cached
+        assert 1.0 <= found.input_calls_ratio < 1.5
+    stored = sum(path.stat().st_size for path in cubes.manifest.parent.rglob("train/*.tfrecord"))
+    assert run.report.input.train_bytes == stored
 
 
 def test_a_damaged_sample_ends_all_ranks_with_its_reason(tmp_path: Path, engine: str) -> None:

@@ -65,7 +65,7 @@ class SlurmCampaign:
     def start(self, *arguments):
         """Start Snakemake; its output goes to a file in the folder."""
         files = ["--profile", "slurm", "--snakefile", ROOT / "Snakefile", "--directory", self.folder]
-        files += ["--slurm-init-seconds-before-status-checks", "1"]
+        files += ["--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "2"]
         study = ["--configfile", self.folder / "config/tiny.yaml", "--config", f"config_dir={self.folder}/config"]
         command = [sys.executable, Path(__file__).parent / "quick_snakemake.py", *arguments, *files, *study]
         environment = {**self.cluster.environment, **STUB_RANKS, "XDG_CONFIG_HOME": str(self.folder / "home")}

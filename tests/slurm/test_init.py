@@ -66,7 +66,7 @@ def test_the_first_submission_is_measured(cluster, written):
     edit_yaml(written.folder / f"config/benchmarks/{benchmark}.yaml", data__train_samples=64, recipe__max_epochs=5)
     run = f"results/runs/{benchmark}/fp32/n2x{written.machine.ranks_per_node}/r1/record.json"
     command = [sys.executable, Path(__file__).parent / "quick_snakemake.py", run, "--profile", "profiles/slurm"]
-    command += ["--slurm-init-seconds-before-status-checks", "1"]
+    command += ["--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "2"]
     environment = {**cluster.environment, **STUB_RANKS}
     done = subprocess.run(command, cwd=written.folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

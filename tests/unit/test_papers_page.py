@@ -7,6 +7,7 @@ from hpcai.catalogue.figures import CHARTS, FIGURES
 from hpcai.catalogue.tables import columns_of, tables
 
 PAGE = Path(__file__).parents[2] / "docs/reference/papers.md"
+STUDIES = Path(__file__).parents[2] / "config/studies"
 SOURCES = 5
 
 
@@ -32,3 +33,15 @@ def test_every_row_says_what_makes_it_and_what_may_be_missing() -> None:
         assert all(row)
     numbers = {int(one) for row in rows() for one in re.findall(r"^Tables? (\d+)", row[0])}
     assert numbers >= {1, *range(2, 13)} - {7}  # Table 7 stands with Table 1
+
+
+def test_each_figure_that_varies_a_setting_names_the_ready_studies_that_make_it() -> None:
+    named = {
+        row[0].partition(":")[0]: re.findall(r"`(\w+)`", row[2])
+        for row in rows()
+        if re.search(r"stud(?:y|ies) `", row[2])
+    }
+    assert set(named) >= {"Fig. 7", "Figs 12, 13", "Fig. 14", "Figs 4 to 6"}
+    for theirs, names in named.items():
+        assert names, theirs
+        assert all((STUDIES / name / "study.yaml").is_file() for name in names), theirs

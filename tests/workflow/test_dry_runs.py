@@ -29,9 +29,9 @@ MEASURED_FOR_REGRESSORS = {
 
 def test_job_counts_follow_the_run_table(project):
     counts = project.dry_run("all")
-    assert counts["plan_run"] == counts["train"] == RUNS
+    assert counts["train"] == RUNS
     assert counts["prepare_data"] == counts["pack_data"] == counts["collect_runs"] == counts["report"] == 1
-    assert counts["plan_profile"] == counts["profile_run"] == len(PROFILES)
+    assert counts["profile_run"] == len(PROFILES)
     assert counts["measure_ceiling"] == 3
     assert counts["measure_storage"] == counts["measure_allreduce"] == counts["count_work"] == 1
     assert sum(name.startswith("read_") for name in counts) == len(PROFILES)
@@ -78,6 +78,16 @@ def test_predictions_are_measured_once_for_all(project):
     assert counts["run_hpl"] == counts["measure_blas_rates"] == counts["list_layers"] == counts["predict_study"] == 1
     assert sum(counts[name] for name in MEASURED_FOR_PREDICTIONS if name.startswith("show_")) == 3
     assert project.dry_run("regressors")["measure_kernels"] == 5
+
+
+def test_hpl_is_compiled_where_the_machine_file_names_its_source_and_no_command(project, tmp_path):
+    assert "build_hpl" not in project.dry_run("predict")
+    shutil.copytree(ROOT / "tests/config", tmp_path / "config")
+    project.study, machine = tmp_path / "config/tiny.yaml", tmp_path / "config/machines/box.yaml"
+    edit_yaml(machine, hpl={"source": "/sources/hpl-2.3.tar.gz"})
+    assert project.dry_run("predict")["build_hpl"] == 1
+    edit_yaml(machine, hpl={"source": "/sources/hpl-2.3.tar.gz", "command": ["xhpl"]})
+    assert "build_hpl" not in project.dry_run("predict")
 
 
 def test_reports_show_the_predictions_that_are_there(project):
@@ -214,7 +224,7 @@ def test_rounds_have_a_page_for_which_no_run_starts(project, tmp_path):
     counts = project.dry_run("rounds", config=rounds)
     assert counts["import_round"] == 2
     assert counts["import_own_runs"] == counts["write_rounds_page"] == 1
-    measuring = {"plan_run", "train", "prepare_data", "pack_data", "profile_run", "collect_runs", "report"}
+    measuring = {"train", "prepare_data", "pack_data", "profile_run", "collect_runs", "report"}
     assert not measuring & set(counts)
     # Nor is a run that is recorded made again, whatever happened to what it was made from.
     run = project.directory / "results/runs/cosmoflow_mini/fp32/n1x1/r1"

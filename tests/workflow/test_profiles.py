@@ -60,10 +60,9 @@ def test_ceilings_that_this_host_cannot_measure_are_named_before_a_job_starts(cl
     edit_yaml(cluster_study.study.parent / "machines/box.yaml", cores_per_node=cores)
     files = ["--snakefile", ROOT / "Snakefile", "--directory", cluster_study.directory]
     files += ["--configfile", cluster_study.study, "--config", f"config_dir={cluster_study.study.parent}"]
-    plan = TRAIN.replace("record.json", "plan.json")
-    done = call_snakemake(plan, "--profile", ROOT / "profiles/laptop", *files)
+    done = call_snakemake("results/study.json", "--profile", ROOT / "profiles/laptop", *files)
     assert done.returncode == 0, done.stdout
-    before, _, _ = done.stdout.partition("rule plan_run")
+    before, _, _ = done.stdout.partition("rule write_study")
     found = TOO_MANY_THREADS.find_in(before)
     assert (found is not None and found["threads"] == "100000") == lacking
 

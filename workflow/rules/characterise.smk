@@ -69,17 +69,8 @@ if CAMPAIGN.study.measure:
         script:
             "../scripts/measure_allreduce.py"
 
-    use rule plan_run as plan_profile with:
-        output:
-            plan="results/profiles/{profile}/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
-        log:
-            "logs/plan_profile/{profile}/{benchmark}.{variant}.{scale}.{repetition}.log",
-        params:
-            plan=profile_plan,
-
     rule profile_run:
         input:
-            plan="results/profiles/{profile}/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
             manifest=run_manifest,
             pack=run_pack,
         output:
@@ -95,10 +86,12 @@ if CAMPAIGN.study.measure:
             **whole_nodes(nodes_of_scale, RUN_LIMIT_S),
         params:
             folder=subpath(output.capture, parent=True),
+            plans=plan_of_profile,
+            settings=settings_of_profile,
         shell:
             """
             hpcai capture \
-                --plan {input.plan:q} \
+                --plan {params.plans:q} \
                 --manifest {input.manifest:q} \
                 --pack {input.pack:q} \
                 --launcher {resources.launcher:q} \

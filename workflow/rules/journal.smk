@@ -19,12 +19,8 @@ STAGE_OF_FILE = {"weak": "measure", "profiles": "characterise"}
 
 
 def stages_of_rules():
-    """Stage of each rule; rules without files are names of targets, and writing a plan takes no time."""
-    files = {
-        one.name: Path(one.snakefile).stem
-        for one in workflow.rules
-        if one.output and not one.name.startswith("plan_")
-    }
+    """Stage of each rule; rules without files are names of targets."""
+    files = {one.name: Path(one.snakefile).stem for one in workflow.rules if one.output}
     return {name: STAGE_OF_FILE.get(file, file) for name, file in files.items()}
 
 

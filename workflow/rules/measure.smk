@@ -1,5 +1,6 @@
 # Reads:  manifests of dataset and shards
 # Writes: results/runs/{benchmark}/{variant}/{scale}/{repetition}/record.json, its raw/ and attempts/
+# The controller writes the plans before the first job (plans.smk).
 # `hpcai measure` republishes a finished run instead of repeating it, whatever made Snakemake call it.
 # With `measure: false` these rules do not exist: only existing results are analysed, and nothing is measured by
 # accident.
@@ -7,25 +8,8 @@
 
 if CAMPAIGN.study.measure:
 
-    rule plan_run:
-        output:
-            plan="results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
-        log:
-            "logs/plan_run/{benchmark}.{variant}.{scale}.{repetition}.log",
-        priority: DATA_FIRST
-        conda:
-            "../../envs/hpcai.yaml"
-        params:
-            plan=run_plan,
-        shell:
-            """
-            exec &>{log:q}
-            printf '%s\n' {params.plan:q} >{output.plan:q}
-            """
-
     rule train:
         input:
-            plan="results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
             manifest=run_manifest,
             pack=run_pack,
         output:
@@ -42,10 +26,12 @@ if CAMPAIGN.study.measure:
             **whole_nodes(nodes_of_scale, RUN_LIMIT_S),
         params:
             folder=subpath(output.record, parent=True),
+            plans=plan_of_run,
+            settings=settings_of_run,
         shell:
             """
             hpcai measure \
-                --plan {input.plan:q} \
+                --plan {params.plans:q} \
                 --manifest {input.manifest:q} \
                 --pack {input.pack:q} \
                 --launcher {resources.launcher:q} \

@@ -1,11 +1,12 @@
 """Plans and inputs of runs, profiles and weak-scaling groups, by the wildcards of their paths."""
 
+import functools
 from pathlib import Path
 from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
-from hpcai.config.load import plan_text
+from hpcai.config.load import write_plan
 from hpcai.config.runs import runs_at_each_batch
 from hpcai.measure.publish import kept_plan
 
@@ -47,34 +48,82 @@ def run_priority(wildcards):
     return PRIORITIES[run_id(wildcards)]
 
 
-def run_plan(wildcards):
-    """Plan of a timed run, as the text of its file."""
-    written = Path(f"results/runs/{run_id(wildcards)}/plan.json")
-    return plan_text(kept_plan(PLANS[run_id(wildcards)], written))
+PLANS_BELOW = {
+    "results/runs": PLANS,
+    "results/weak": WEAK_PLANS,
+    **{f"results/profiles/{kind}": own for kind, own in PROFILE_PLANS.items()},
+}
 
 
-def profile_plan(wildcards):
-    """Plan of a profiled run, as the text of its file."""
-    run, plans = run_id(wildcards), PROFILE_PLANS[wildcards.profile]
-    written = Path("results/profiles", wildcards.profile, run, "plan.json")
-    return plan_text(kept_plan(plans[run], written))
+def write_plans():
+    """Write the plans of all jobs that will run, before the first of them starts.
+
+    No job of their own: with ten thousand runs, these take as long as all others. Their parameter `settings` has the
+    job repeated when its plan changes.
+    """
+    jobs = workflow.dag.needrun_jobs()
+    asked = {plan for job in jobs for plan in as_list(job.params.get("plans"))}
+    for below, plans in PLANS_BELOW.items():
+        for file in sorted(
+            Path(one) for one in asked if str(one).startswith(f"{below}/")
+        ):
+            plan = plans[str(file.parent.relative_to(below))]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_plan(kept_plan(plan, file), file)
 
 
-def weak_plan(wildcards):
-    """Plan of one instance of a weak-scaling group, as the text of its file."""
-    run = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}/{wildcards.instance}"
-    written = Path("results/weak", run, "plan.json")
-    return plan_text(kept_plan(WEAK_PLANS[run], written))
+def as_list(values):
+    """A parameter's values as a list: none, one, or several."""
+    return [values] if isinstance(values, str) else list(values or ())
 
 
-def weak_plans_of_group(wildcards):
+@functools.cache
+def settings_of_point(below, point):
+    """Digest of a point's first plan, from which those of its other repetitions and their seeds follow."""
+    letter = "i" if below == "results/weak" else "r"
+    return PLANS_BELOW[below][f"{point}/{letter}1"].digest
+
+
+def point_of(wildcards):
+    """Path of a point below its folder of runs."""
+    return f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}"
+
+
+def plan_of_run(wildcards):
+    """Plan of a timed run."""
+    return f"results/runs/{run_id(wildcards)}/plan.json"
+
+
+def settings_of_run(wildcards):
+    """Digest of the settings of a timed run."""
+    return settings_of_point("results/runs", point_of(wildcards))
+
+
+def plan_of_profile(wildcards):
+    """Plan of a profiled run."""
+    return f"results/profiles/{wildcards.profile}/{run_id(wildcards)}/plan.json"
+
+
+def settings_of_profile(wildcards):
+    """Digest of the settings of a profiled run."""
+    return settings_of_point(
+        f"results/profiles/{wildcards.profile}", point_of(wildcards)
+    )
+
+
+def plans_of_group(wildcards):
     """Plans of all instances of a weak-scaling group, by number."""
-    group = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}"
+    group = point_of(wildcards)
     return [
         f"results/weak/{run_id}/plan.json"
         for run_id in WEAK_PLANS
         if str(Path(run_id).parent) == group
     ]
+
+
+def settings_of_group(wildcards):
+    """Digest of the settings of a weak-scaling group."""
+    return settings_of_point("results/weak", point_of(wildcards))
 
 
 def captures_of(profile):
@@ -88,6 +137,14 @@ def work_plan(wildcards):
     """Plan of a benchmark's first run: the work of a sample is the same in all of its runs."""
     run = next(run for run in PLANS if run.startswith(f"{wildcards.benchmark}/"))
     return f"results/runs/{run}/plan.json"
+
+
+def settings_of_work(wildcards):
+    """Digest of that run's settings."""
+    return settings_of_point(
+        "results/runs",
+        str(Path(work_plan(wildcards)).parent.parent.relative_to("results/runs")),
+    )
 
 
 def run_manifest(wildcards):
@@ -106,6 +163,12 @@ def run_pack(wildcards):
 def plans_of_blocks(_wildcards):
     """Plan of a run of each benchmark at each of its batches, whose steps are divided into blocks."""
     return [f"results/runs/{run}/plan.json" for run in RUNS_OF_BLOCKS]
+
+
+def settings_of_blocks(_wildcards):
+    """Digests of the settings of these runs."""
+    points = [str(Path(run).parent) for run in RUNS_OF_BLOCKS]
+    return [settings_of_point("results/runs", point) for point in points]
 
 
 def manifests_of_blocks(_wildcards):
@@ -143,3 +206,18 @@ def records_of_benchmark(wildcards):
         for record in RECORDS_TO_ANALYSE
         if record.startswith(f"results/runs/{wildcards.benchmark}/")
     ]
+
+
+def acceptance_plan(_wildcards):
+    """Plan of the short training of an acceptance, as plain values."""
+    return CAMPAIGN.acceptance_plan().model_dump(mode="json")
+
+
+def acceptance_manifest(_wildcards):
+    """Manifest of its dataset."""
+    return run_manifest(CAMPAIGN.acceptance_plan().point)
+
+
+def acceptance_pack(_wildcards):
+    """Manifest of its packed dataset, if the benchmark stages."""
+    return run_pack(CAMPAIGN.acceptance_plan().point)

@@ -11,6 +11,13 @@ OF_MACHINE = {
     what: present_or_planned([f"results/{file}" for file in files])
     for what, files in PREDICT.measured_files(MACHINE).items()
 }
+# Compiled if the machine file names HPL's source and no command of the site's own.
+HPL = CAMPAIGN.machine.hpl
+HPL_BUILD = (
+    [f"results/predict/{MACHINE}/hpl_build.json"]
+    if HPL and HPL.source and not HPL.command
+    else []
+)
 LAYERS = present_or_planned(
     [f"results/characterise/layers/{benchmark}.json" for benchmark in MEASURED]
 )
@@ -69,7 +76,6 @@ if CAMPAIGN.study.measure:
 
     rule measure_blocks:
         input:
-            plans=plans_of_blocks,
             manifests=manifests_of_blocks,
             packs=packs_of_blocks,
         output:
@@ -87,6 +93,8 @@ if CAMPAIGN.study.measure:
             **in_image(),
             networks=list(PREDICT.reference_networks),
             samples=PREDICT.block_samples,
+            plans=plans_of_blocks,
+            settings=settings_of_blocks,
         script:
             "../scripts/measure_blocks.py"
 
@@ -125,7 +133,27 @@ if CAMPAIGN.study.measure:
         script:
             "../scripts/measure_blas_rates.py"
 
+    rule build_hpl:
+        output:
+            report="results/predict/{machine}/hpl_build.json",
+        log:
+            "logs/build_hpl/{machine}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        envmodules:
+            *CAMPAIGN.machine.modules,
+        threads: ALL_CORES
+        resources:
+            **whole_nodes(1, MACHINE_LIMIT_S),
+        params:
+            source=HPL.source if HPL else "",
+            sha256=HPL.source_sha256 if HPL else "",
+        script:
+            "../scripts/build_hpl.py"
+
     rule run_hpl:
+        input:
+            build=HPL_BUILD,
         output:
             report="results/predict/{machine}/hpl.json",
         log:
@@ -139,14 +167,13 @@ if CAMPAIGN.study.measure:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
-            command=list(CAMPAIGN.machine.hpl.command if CAMPAIGN.machine.hpl else ()),
+            command=list(HPL.command if HPL else ()),
         script:
             "../scripts/run_hpl.py"
 
 
 rule list_layers:
     input:
-        plan=work_plan,
         manifest=run_manifest,
     output:
         layers="results/characterise/layers/{benchmark}.json",
@@ -157,12 +184,14 @@ rule list_layers:
     envmodules:
         *CAMPAIGN.machine.modules,
     params:
+        plans=work_plan,
+        settings=settings_of_work,
         library=library_of("src/hpcai/machine/work/layers.py"),
     shell:
         """
         exec &>{log:q}
         python -m hpcai.machine.work.layers \
-            --plan {input.plan:q} \
+            --plan {params.plans:q} \
             --manifest {input.manifest:q} \
             --output {output.layers:q}
         """

@@ -31,7 +31,6 @@ for KIND, FACTS in PROFILES.items():
 
 rule count_work:
     input:
-        plan=work_plan,
         manifest=run_manifest,
     output:
         work="results/characterise/work/{benchmark}.json",
@@ -42,12 +41,14 @@ rule count_work:
     envmodules:
         *CAMPAIGN.machine.modules,
     params:
+        plans=work_plan,
+        settings=settings_of_work,
         library=library_of("src/hpcai/machine/work/step.py"),
     shell:
         """
         exec &>{log:q}
         python -m hpcai.machine.work.step \
-            --plan {input.plan:q} \
+            --plan {params.plans:q} \
             --manifest {input.manifest:q} \
             --output {output.work:q}
         """

@@ -17,6 +17,7 @@ ROUND_TABLES = [
     *["mlperf_results", "mlperf_efficiencies", "mlperf_principal"],
     *["mlperf_curves", "mlperf_predictions"],
     *["mlperf_leave_one_out", "mlperf_prediction_errors", "mlperf_forecasts"],
+    "mlperf_weak_backtest",
 ]
 
 

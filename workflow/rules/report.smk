@@ -1,5 +1,6 @@
 # Reads:  all results of the analysis
-# Writes: results/report.html, which people read, results/workflow_report.html, how Snakemake made it, and results/outcomes.json
+# Writes: results/report.html, which people read, results/ro-crate-metadata.json, which describes the folder to programs,
+#         results/workflow_report.html, how Snakemake made it, and results/outcomes.json
 
 
 REPORTED = [
@@ -13,6 +14,11 @@ REPORT_SOURCES = [
     str(path)
     for pattern in ["workflow.rst", "captions/*.rst", "page/*"]
     for path in sorted((ROOT / "reports").glob(pattern))
+]
+# Copied beside the results, so that the folder is complete by itself.
+WORKFLOW_FILES = [
+    str(ROOT / "workflow/Snakefile"),
+    *map(str, sorted((ROOT / "workflow/rules").glob("*.smk"))),
 ]
 # Rendered once, by the library, and used unchanged in Snakemake's report.
 CAPTIONS = [Path(path).stem for path in REPORT_SOURCES if path.endswith(".rst")]
@@ -39,9 +45,11 @@ rule report:
         results=REPORTED,
         predictions=predictions,
         study="results/study.json",
+        records=RECORDS_TO_ANALYSE,
         sources=REPORT_SOURCES,
     output:
         html="results/report.html",
+        crate="results/ro-crate-metadata.json",
         captions=expand("results/captions/{name}.rst", name=CAPTIONS),
     log:
         "logs/report.log",
@@ -49,6 +57,7 @@ rule report:
         "../../envs/hpcai.yaml"
     params:
         library=library_of("workflow/scripts/write_report.py"),
+        workflow=WORKFLOW_FILES,
         sources=lambda _: str(ROOT / "reports"),  # not a prefix of an input
     script:
         "../scripts/write_report.py"

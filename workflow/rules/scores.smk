@@ -28,6 +28,9 @@ rule score_study:
             f"{folder}/tables/scores.parquet"
             for folder in [*RANKED_STUDIES, *IMPORTED_ROUNDS]
         ],
+        systems=[
+            f"{folder}/tables/mlperf_systems.parquet" for folder in IMPORTED_ROUNDS
+        ],
         published=PUBLISHED,
         study="results/study.json",
         earlier=[f"{folder}/tables/runs.parquet" for folder in EARLIER_STUDIES],
@@ -42,6 +45,7 @@ rule score_study:
     params:
         machine=CAMPAIGN.machine.model_dump(mode="json"),
         earlier=EARLIER_STUDIES,
+        others=[*RANKED_STUDIES, *EARLIER_STUDIES, *IMPORTED_ROUNDS],
         hpl_outputs=HPL_OUTPUTS,
         library=library_of("workflow/scripts/score_study.py"),
     script:

@@ -8,9 +8,10 @@ from hpcai.catalogue import figures as catalogue
 # Tables of the timed runs, and of the stage `scores`.
 RUN_TABLES = ["runs", "epochs", "scales", "scaling", "verdicts"]
 # Tables that involve weak-scaling groups; requesting the tables above does not start a group.
-GROUP_TABLES = ["contention", "efficiency"]
+GROUP_TABLES = ["contention", "weak_forecasts", "efficiency"]
 SCORE_TABLES = [
     *["run_scores", "scores", "machine_scores", "machine_overview"],
+    *["movement_scores", "reproducibility", "expected_ranges"],
     *["roofline_points", "roofline_ceilings", "roofline_moves"],
     *["published_points", "published_ceilings", "published_moves"],
     *["scaling_details", "scaling_fits", "scaling_curves", "variant_effects"],

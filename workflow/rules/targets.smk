@@ -22,6 +22,13 @@ rule characterise:
         CHARACTERISATIONS,
 
 
+rule acceptance:
+    input:
+        "results/acceptance/acceptance.json",
+        "results/acceptance/acceptance.csv",
+        "results/acceptance.html",
+
+
 rule views:
     input:
         VIEW_FIGURES,
@@ -63,7 +70,9 @@ ON_NODES = {
     *["prepare_data", "pack_data", "train", "train_together", "profile_run"],
     *["measure_ceiling", "measure_storage", "measure_allreduce", "count_work"],
     *["measure_kernels", "measure_reference_steps", "measure_blas_rates", "run_hpl"],
+    "build_hpl",
     "list_layers",
+    "measure_acceptance",
     # Where none may be measured it writes empty tables, which is no work for a node; targets are not known here.
     *(["fit_kernels"] if OF_MACHINE["kernel_times"] else []),
 }

@@ -6,17 +6,8 @@
 
 if CAMPAIGN.study.measure:
 
-    use rule plan_run as plan_instance with:
-        output:
-            plan="results/weak/{benchmark}/{variant}/{scale}/{instance}/plan.json",
-        log:
-            "logs/plan_instance/{benchmark}.{variant}.{scale}.{instance}.log",
-        params:
-            plan=weak_plan,
-
     rule train_together:
         input:
-            plans=weak_plans_of_group,
             manifest=run_manifest,
             pack=run_pack,
         output:
@@ -32,10 +23,12 @@ if CAMPAIGN.study.measure:
             **whole_nodes(nodes_of_group, RUN_LIMIT_S),
         params:
             folder=subpath(output.group, parent=True),
+            plans=plans_of_group,
+            settings=settings_of_group,
         shell:
             """
             hpcai measure-weak \
-                --plans {input.plans:q} \
+                --plans {params.plans:q} \
                 --manifest {input.manifest:q} \
                 --pack {input.pack:q} \
                 --launcher {resources.launcher:q} \

@@ -8,14 +8,18 @@ from hpcai.core.logs import log_to
 from hpcai.core.table_files import read_parquet
 from hpcai.metrics.run_tables import read_groups, write_tables
 from hpcai.metrics.scaling.contention import tell_contention
+from hpcai.metrics.scaling.weak_forecast import forecast_groups
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
 given = snakemake.input
+groups = read_groups(given.groups)
+contention = tell_contention(groups, read_parquet(given.scales))
 tables = {
-    "contention": tell_contention(read_groups(given.groups), read_parquet(given.scales)),
+    "contention": contention,
+    "weak_forecasts": forecast_groups(groups, contention),
     "efficiency": efficiency_table([*given.records, *given.groups]),
 }
 write_tables(tables, Path(snakemake.output.tables[0]).parent)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 asked = snakemake.params
-subjects = ask_all(snakemake.input.plans, snakemake.input.manifests, asked.networks)
+subjects = ask_all(asked.plans, snakemake.input.manifests, asked.networks)
 python = contained_python(asked.get("software"))
 measure = partial(measure_blocks, subjects, python, samples=asked.samples)
 Path(snakemake.output.report).write_text(report_quietly(measure, snakemake.config))

@@ -12,5 +12,6 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 report = Path(snakemake.output.report)
-text = run_hpl(snakemake.params.tests, raw_folder=report.with_suffix(""), command=snakemake.params.command)
+asked, built = snakemake.params, next(iter(snakemake.input), None)
+text = run_hpl(asked.tests, raw_folder=report.with_suffix(""), command=asked.command, build=built)
 report.write_bytes(seal(f"{text}\n".encode()))

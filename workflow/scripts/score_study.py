@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcai.compare.expected import device_of_study, expected_ranges, read_elsewhere
 from hpcai.compare.tables import comparison_tables
 from hpcai.config.machine import Machine
 from hpcai.config.published import load_published
@@ -21,7 +22,10 @@ given = snakemake.input
 machine = Machine.model_validate(snakemake.params.machine)
 published = [load_published(Path(path)) for path in given.published]
 views = {Path(path).stem: read_parquet(path) for path in given.views}
-tables = score_tables(views, read_records(given.records), machine)
+records = read_records(given.records)
+tables = score_tables(views, records, machine)
+elsewhere = read_elsewhere(snakemake.params.others)
+tables["expected_ranges"] = expected_ranges(tables["scores"], device_of_study(records), elsewhere)
 views |= tables
 tables |= roofline_tables(views, published, machine)
 tables |= scaling_tables(views, machine)

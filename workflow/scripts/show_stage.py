@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from hpcai.core.logs import log_to
 from hpcai.core.sealed import seal_drawing, sealed_json
 from hpcai.core.table_files import read_parquet
-from hpcai.plots import draw_chart, draw_figure, to_svg
+from hpcai.plots.drawing import draw_chart, draw_figure
+from hpcai.plots.theme import to_svg
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -11,6 +11,7 @@ from pydantic_core import from_json
 from hpcai.core.errors import RecordError
 from hpcai.core.files import read_regular
 from hpcai.core.sealed import unseal
+from hpcai.records.input_reads import judge_json
 from hpcai.records.run import RAW, RECORD, Outcome, file_sha256, read_record, read_record_text, sound_copy
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -36,6 +37,8 @@ class RecordFacts:
     attempt: str
     is_sealed: bool
     """Whether it contains its own digest; records of earlier versions do not."""
+    is_cached: bool = False
+    """Whether a cache served the input that should have come from storage."""
 
 
 def find_damages(path: Path, *, check_files: bool) -> Iterator[Damage]:
@@ -122,7 +125,8 @@ def read_facts(path: Path) -> RecordFacts:
     if not isinstance(wall_s, int | float):
         raise RecordError(f"{path}: wall_s: found {wall_s!r}; expected seconds")
     reason, started_utc, attempt = (str(found.get(key, "")) for key in ("reason", "started_utc", "attempt"))
-    return RecordFacts(outcome, reason, float(wall_s), started_utc, attempt, is_sealed)
+    cached = judge_json(found).is_cached
+    return RecordFacts(outcome, reason, float(wall_s), started_utc, attempt, is_sealed, cached)
 
 
 def read_record_json(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from hpcai.campaign.next_step import next_step
 from hpcai.campaign.run_folders import NAMED
 from hpcai.campaign.states import STATES, RunState
 from hpcai.campaign.surroundings import Space
+from hpcai.core.messages import Message
 from hpcai.core.text import say_bytes
 from hpcai.core.text_table import say_table
 
@@ -15,6 +16,11 @@ LINES = 40
 """Number of run lines printed; the JSON file has all."""
 NAMES = 8
 """Number of runs named in one line."""
+CACHED = Message(
+    "doctor_text.cached",
+    "Served from a cache, not from storage: {runs} ({names}); they say nothing of storage (columns input_from and "
+    "staging_from of the table runs)",
+)
 
 
 def say_diagnosis(diagnosis: Diagnosis) -> str:
@@ -94,6 +100,9 @@ def _other_lines(diagnosis: Diagnosis) -> list[str]:
         names = ", ".join(one.folder.name for one in diagnosis.not_planned[:3])
         more = ", ..." if len(diagnosis.not_planned) > 3 else ""
         lines.append(f"Not in the study, ignored: {len(diagnosis.not_planned)} ({names}{more})")
+    if cached := [one for one in diagnosis.every_state if one.is_cached]:
+        names = ", ".join(one.folder.name for one in cached[:3]) + (", ..." if len(cached) > 3 else "")
+        lines.append(CACHED(runs=len(cached), names=names))
     if diagnosis.discarded:
         lines.append(f"Set aside with `hpcai discard`: {len(diagnosis.discarded)}")
     if diagnosis.around.queue:
@@ -127,4 +136,10 @@ def diagnosis_as_dict(diagnosis: Diagnosis) -> dict[str, object]:
 
 def _as_dict(one: RunState, *, planned: bool) -> dict[str, object]:
     facts = {"folder": one.folder.name, "planned": planned, "state": one.state, "outcome": one.outcome}
-    return {**facts, "reason": one.reason, "wall_s": one.wall_s, "leftovers": list(one.leftovers)}
+    return {
+        **facts,
+        "is_cached": one.is_cached,
+        "reason": one.reason,
+        "wall_s": one.wall_s,
+        "leftovers": list(one.leftovers),
+    }

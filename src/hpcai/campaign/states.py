@@ -55,6 +55,8 @@ class RunState:
     is_uncaptured: bool = False
     """Whether it is a profile whose run is published but whose capture is missing: the workflow repeats it."""
     damages: tuple[Damage, ...] = ()
+    is_cached: bool = False
+    """Whether a cache, not storage, served its input."""
     unsealed: int = 0
     """Published records without a digest, from an earlier version: changes cannot be detected."""
     leftovers: tuple[str, ...] = field(default=(), compare=False)
@@ -140,6 +142,7 @@ def _published(folder: RunFolder, path: Path, facts: RecordFacts, *, check_files
         damages=damages,
         is_lost=state == "broken down",
         unsealed=int(not facts.is_sealed),
+        is_cached=facts.is_cached,
     )
 
 

@@ -131,3 +131,25 @@ def efficiency(
     from hpcai.campaign.efficiency_report import report_efficiency
 
     report_efficiency(results, csv, sacct)
+
+
+@app.command(cls=Command)
+def acceptance(
+    judged: Annotated[Path, argument("FILE", "acceptance.json of `snakemake acceptance`")] = RESULTS
+    / "acceptance/acceptance.json",
+    most_age: Annotated[str, option("TIME", "largest age, such as 24h: older is refused")] = "",
+) -> int:
+    """Say which nodes and pairs an acceptance found healthy, suspicious or broken.
+
+    Exit status: 0 healthy, 1 bad input or no acceptance, 2 suspicious, 3 broken, 4 older than asked for.
+    """
+    from hpcai.core.units import to_si
+    from hpcai.metrics.acceptance import say_accepted
+    from hpcai.records.acceptance import Accepted, is_young
+    from hpcai.records.run import read_part
+
+    accepted = read_part(Accepted, judged)
+    print(say_accepted(accepted))
+    status = {"healthy": 0, "suspicious": 2, "broken": 3}[accepted.verdict]
+    is_old = bool(most_age) and not is_young(accepted, to_si(most_age, "s"))
+    return 4 if is_old and not status else status

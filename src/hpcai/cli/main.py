@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from hpcai.cli import campaign, compare, gpu, mlperf, runs, study
+from hpcai.cli import campaign, compare, export, gpu, listing, mlperf, runs, study
 from hpcai.cli.options import Group
 from hpcai.cli.predict import Predictors
 from hpcai.core.errors import HpcaiError
@@ -20,6 +20,8 @@ app = typer.Typer(name=PROGRAM, cls=Group, rich_markup_mode=None, context_settin
 for part in (study.app, runs.app, campaign.app, compare.app, gpu.app):
     app.add_typer(part)
 app.add_typer(mlperf.app, name="mlperf")
+app.add_typer(listing.app, name="list")
+app.add_typer(export.app, name="export")
 app.add_typer(typer.Typer(cls=Predictors), name="predict", help=Predictors.__doc__)
 
 

@@ -147,8 +147,8 @@ def _profiles(question: Question) -> Iterator[Profile]:
 def _rebuild(results: Path, profile: Profile, changes: dict[str, Change]) -> dict[str, Any]:
     traffic = traffic_of(profile, profile.steps())
     parts = split_steps(traffic.spans, traffic.timeline.cycles, traffic.steps.iloc[WARM_STEPS:])
-    step, latency_s = typical_step(parts), _latency_s(results, profile)
-    rebuilt_s = replay_step(step, AS_PROFILED, latency_s)
+    step, transfers = typical_step(parts), _transfers(results, profile)
+    rebuilt_s = replay_step(step, AS_PROFILED, transfers)
     identity = profile.identity
     return {
         **{name: identity[name] for name in ("benchmark", "variant", "scale")},
@@ -156,22 +156,22 @@ def _rebuild(results: Path, profile: Profile, changes: dict[str, Change]) -> dic
         "profiled_s": step.step_s,
         "relative_error_ratio": rebuilt_s / step.step_s - 1,
         "timed_s": _timed_s(results, profile),
-        "what_if_s": {name: replay_step(step, change, latency_s) for name, change in changes.items()},
+        "what_if_s": {name: replay_step(step, change, transfers) for name, change in changes.items()},
         "parts": {"messages": [asdict(one) for one in step.messages], "after_s": step.after_s},
         "method": "modelled",
         "source": str(traffic.timeline.spans.source),
     }
 
 
-def _latency_s(results: Path, profile: Profile) -> float:
-    """Return the median transfer of the smallest measured message of that many ranks [s]; NaN: not measured."""
+def _transfers(results: Path, profile: Profile) -> pd.DataFrame | None:
+    """Return the measured transfers of that many ranks; None: not measured."""
     file = results / "tables/links.parquet"
     if not file.is_file():
-        return math.nan
+        return None
     point = profile.plan.point
     links = of_engine(read_parquet(file), point.engine)
     own = links[(links["what"] == TRANSFER) & (links["ranks"] == point.ranks)]
-    return float(own.sort_values("bytes")["time_s"].iloc[0]) if len(own) else math.nan
+    return own if len(own) else None
 
 
 def _timed_s(results: Path, profile: Profile) -> float | None:

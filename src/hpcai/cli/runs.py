@@ -78,6 +78,24 @@ def measure_weak(
         measure_weak(Inputs(tuple(plans), manifest, _given(pack)), folder, launcher)
 
 
+@app.command(cls=Command)
+def reproducibility(
+    records: Annotated[list[Path], argument("RECORD", "records of runs: results/runs/.../record.json")],
+) -> None:
+    """Show how well others could repeat each run, 0 to 100, and what would raise it.
+
+    The repeats count the given records of the same point. Exit status: 0, or 1 for bad input.
+    """
+    from hpcai.catalogue.points import label_of
+    from hpcai.metrics.reproducibility import reproducibility_table
+    from hpcai.metrics.run_tables import read_records
+
+    for row in reproducibility_table(read_records(records)).to_dict("records"):
+        print(f"{row['reproducibility_score']:3.0f} of 100  {label_of(row)}  ({row['n']} runs)")
+        for advice in filter(None, row["advice"].split("; ")):
+            print(f"    to raise it: {advice}")
+
+
 def _given(pack: str | None) -> Path | None:
     return Path(pack) if pack else None
 

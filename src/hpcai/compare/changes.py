@@ -32,10 +32,12 @@ IN_RECORD = ("rule_set", "time_staging", "precision", "compression", "quality_ta
 NOT_OF_THE_POINT = (
     "plan.study", "plan.repetition", "plan.seed", "plan.benchmark.name", "plan.point.benchmark", "plan.point.variant",
     "plan.point.nodes", "plan.point.ranks_per_node", "plan.kind", "plan.profile", "plan.max_steps",
+    "plan.requires_acceptance_s",
 )  # fmt: skip
 """Keys that identify runs and points instead of describing results."""
 IN_PLAN = (
     "machine", "rule_set", "time_staging", "limits", "submission", "seeds", "measure", "published", "compare_with",
+    "acceptance", "requires_acceptance",
 )  # fmt: skip
 """Keys of a study that its runs' plans repeat, or that do not affect measurements."""
 PARTS = {

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hpcai.config.acceptance import check_acceptance
 from hpcai.config.execution import check_execution
 from hpcai.config.machine import Machine
 from hpcai.config.plans import Campaign
@@ -103,6 +104,8 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     _check_folders(checked, study_file, problems)
     _check_figures(checked, study_file, problems)
     check_rounds(checked.rounds, study_file, problems)
+    for key, found, allowed in check_acceptance(checked.acceptance, machine, present):
+        problems.add(study_file, f"acceptance.{key}", found, allowed)
     _check_hpl_tests(checked, machine, study_file, problems)
     _check_rows(campaign, f"{checked.runs}.tsv", rows, problems)
     _check_rows(campaign, f"{checked.weak_runs}.tsv", weak_rows, problems)

@@ -93,13 +93,17 @@ class Storage(Settings):
     shared: Text = Field(default="", description="File system of the results and datasets.")
 
 
+RedfishAddress = Annotated[str, StringConstraints(pattern=r"^(https?://[A-Za-z0-9_.{}:/-]{1,500}(#[/A-Za-z0-9]*)?)?$")]
+"""No user, password or query: an address is shown in reports."""
+
+
 class Profilers(Settings):
     """Tools for profiled runs; missing tools are reported as not measured."""
 
-    kernels: Literal["auto", "tensorflow", "nvprof", "nsys"] = Field(
+    kernels: Literal["auto", "tensorflow", "nvprof", "nsys", "rocprofv3"] = Field(
         default="auto",
         description="Kernel times. auto: TensorFlow's own profiler on processors; on accelerators nvprof below "
-        "compute capability 8.0, Nsight Systems above.",
+        "compute capability 8.0, Nsight Systems above. AMD's accelerators: rocprofv3.",
     )
     counters: Literal["auto", "nvprof", "ncu", "perf", "likwid"] = Field(
         default="auto",
@@ -110,6 +114,19 @@ class Profilers(Settings):
     darshan_library: SafePath | None = Field(
         default=None, description="libdarshan.so; blank: searched in the environment's modules and library paths."
     )
+    redfish: RedfishAddress = Field(
+        default="",
+        description="Address of a node's power by Redfish: its Power or EnvironmentMetrics. {host} is the node's short "
+        "name; #/PowerControl/0 chooses among several. Name and password are those of ~/.netrc. Blank: not asked.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Omit what is blank: plans stay as they were before there was this key."""
+        fields: dict[str, object] = write(self)
+        if not self.redfish:
+            fields.pop("redfish", None)
+        return fields
 
 
 ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+:@=-]{0,199}$")]
@@ -174,6 +191,12 @@ CommandWord = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,:@%
 """One word of a command; ``${VARIABLE}`` is replaced on the machine that uses it."""
 
 
+HplSource = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,:@%-]{0,1000}$")]
+"""A path, in which ``${VARIABLE}`` is replaced on the machine that uses it, or an address."""
+HPL_2_3_SHA256 = "32c5c17d22330e6f2337b681aded51637fb6008d3f0eb7c277b163fadd612830"
+"""Of hpl-2.3.tar.gz by its authors (netlib.org/benchmark/hpl), as Spack and EasyBuild pin it."""
+
+
 class HplMachine(Settings):
     """How to run HPL, and inputs of its model besides nodes, accelerators and `links.network`; undeclared if absent."""
 
@@ -185,7 +208,15 @@ class HplMachine(Settings):
     command: tuple[CommandWord, ...] = Field(
         default=(),
         description="How a site's HPL is started, a word each, with {processes} for their number. "
-        "It finds HPL.dat in its folder. Blank: Debian's hpcc.",
+        "It finds HPL.dat in its folder. Blank: hpl.source, or Debian's hpcc.",
+    )
+    source: HplSource = Field(
+        default="",
+        description="HPL's own source to compile if there is no command: a path to hpl-2.3.tar.gz, or its address. "
+        "Blank: nothing is compiled.",
+    )
+    source_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] = Field(
+        default=HPL_2_3_SHA256, description="Checksum of hpl.source; by default that of the authors' HPL 2.3."
     )
     outputs: tuple[SafePath, ...] = Field(
         default=(),
@@ -196,9 +227,9 @@ class HplMachine(Settings):
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Leave out what is blank: plans stay as they were before there were these keys."""
         fields: dict[str, object] = write(self)
-        for key in ("command", "outputs"):
-            if not getattr(self, key):
-                fields.pop(key, None)
+        blank = [key for key in ("command", "outputs", "source") if not getattr(self, key)]
+        for key in (*blank, *([] if self.source else ["source_sha256"])):
+            fields.pop(key, None)
         return fields
 
 

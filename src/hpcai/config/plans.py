@@ -81,9 +81,38 @@ class Campaign:
             "rule_set": self.study.rule_set,
             "time_staging": self.study.time_staging and suite == "mlperf_hpc",
             "limits": self.study.limits,
+            "requires_acceptance_s": self.study.requires_acceptance,
             "submission": self.study.submission,
         }
         return RunPlan(**fields, **profile)
+
+    def acceptance_plan(self) -> RunPlan:
+        """Return the plan of the short training that every node does when the machine is accepted.
+
+        The point is the smallest of its benchmark in the run table, on one whole node. Each node draws a seed.
+        """
+        study = self.study
+        name = study.acceptance.benchmark or next(iter(self.benchmarks))
+        rows = sorted((row for row in self.rows if row.benchmark == name), key=lambda row: row.ranks)
+        usual = {"variant": rows[0].variant, "precision": rows[0].precision, "engine": rows[0].engine} if rows else {}
+        size = {"nodes": 1, "ranks_per_node": self.machine.ranks_per_node}
+        quiet = study.limits.disturbance.model_copy(update={"repeats": 0})
+        limits = study.limits.model_copy(update={"disturbance": quiet, "run_s": study.acceptance.limit_s})
+        return RunPlan(
+            study=study.name,
+            benchmark=self.benchmarks[name],
+            machine=self.machine,
+            point=Point.model_validate({"benchmark": name, "variant": "fp32", **usual, **size}),
+            repetition=1,
+            seed=None,
+            seeds="entropy",
+            kind="profiled",
+            max_steps=study.acceptance.training_steps,
+            rule_set=study.rule_set,
+            time_staging=study.time_staging,
+            limits=limits,
+            submission=study.submission,
+        )
 
     def seed(self, run_id: str, kind: str) -> int | None:
         """Return the seed of a run of a kind (for a profiled run: its profile); None for a seed from entropy."""

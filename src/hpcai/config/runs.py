@@ -48,6 +48,10 @@ UNWRITTEN = (
 """Settings of a point that plans omit where they have their default."""
 
 
+NOT_MEASURED_WITH = ("limits", "requires_acceptance_s", "seeds", "submission", "study")
+"""Keys of a plan that do not affect the measurement."""
+
+
 class Point(Settings):
     """One point of a study: a benchmark in a variant at a scale."""
 
@@ -165,6 +169,9 @@ class RunPlan(Settings):
     rule_set: RuleSet
     time_staging: bool
     limits: Limits
+    requires_acceptance_s: Seconds | None = Field(
+        default=None, description="Largest age of the acceptance that the run relies on; None: it needs none."
+    )
     submission: Submission
 
     @property
@@ -182,10 +189,11 @@ class RunPlan(Settings):
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Omit the number of instances if there is none, so that other plans stay as before this key existed."""
+        """Omit the number of instances and the acceptance if there is none: such plans stay as before these keys."""
         fields: dict[str, object] = write(self)
-        if self.instances is None:
-            fields.pop("instances", None)
+        for key in ("instances", "requires_acceptance_s"):
+            if getattr(self, key) is None:
+                fields.pop(key, None)
         return fields
 
     @property
@@ -237,7 +245,7 @@ class RunPlan(Settings):
 
         Submitter, limits and display names do not affect it.
         """
-        fields = self.model_dump(mode="json", exclude={"limits", "seeds", "submission", "study"})
+        fields = self.model_dump(mode="json", exclude={*NOT_MEASURED_WITH})
         for shown in (fields["benchmark"], fields["machine"]):
             shown.pop("title")
         # Declared power only enters a run's scores; software is recorded, like this environment's.

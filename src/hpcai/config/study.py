@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from hpcai.config.acceptance import Acceptance
 from hpcai.config.base import Count, Engine, Name, SafePath, Seed, Settings, Text
 from hpcai.config.prediction import Prediction
 from hpcai.core.disturbance import Tolerance
@@ -93,7 +94,16 @@ class Study(Settings):
     )
     predict: Prediction = Field(default=Prediction(), description="Predictions, and the measurements they need.")
     limits: Limits = Limits()
+    acceptance: Acceptance = Field(default=Acceptance(), description="How `snakemake acceptance` judges the machine.")
+    requires_acceptance: Seconds | None = Field(
+        default=None,
+        description="Runs start only on nodes with a passed acceptance that is at most this old; blank: on any.",
+    )
     submission: Submission = Submission()
+    licence: Text = Field(
+        default="",
+        description="Licence of the results, an SPDX name such as CC-BY-4.0 or an address; blank: none is stated.",
+    )
 
     @field_validator("benchmarks", "profile_variants", "published", "compare_with", "rank_with", "rounds", "show_first")
     @classmethod

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hpcai.config.benchmark import SPLITS, PackSettings
+from hpcai.config.benchmark import SPLITS, PackSettings, Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Message, at
 from hpcai.data.manifest import Manifest
@@ -96,6 +96,13 @@ def read_pack(path: Path) -> PackManifest:
     """
     remedy = "delete it and start the workflow again, which packs the dataset again"
     return read_tabled(path, PackManifest, NO_CONTENT, remedy)
+
+
+def input_bytes(pack: PackManifest, split: Split, *, staged: bool) -> int:
+    """Return the bytes of the files of a split that training reads: unpacked if staged, else the shards [byte]."""
+    if staged:
+        return pack.members(split).total("content_bytes")
+    return sum(shard.bytes for shard in pack.shards if shard.split == split)
 
 
 def require_same(pack: PackManifest, manifest: Manifest, path: Path) -> None:

@@ -13,8 +13,9 @@ import pandas as pd
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
-from hpcai.machine.hpl.report import HplReport
+from hpcai.machine.hpl.report import HplReport, faults_of
 from hpcai.metrics.cells import records_of
+from hpcai.metrics.roofline.columns import REFUSED
 from hpcai.parsers.hpl import read_hpl
 from hpcai.parsers.hpl_mxp import read_hpl_mxp
 from hpcai.parsers.identify import looks_like
@@ -114,10 +115,13 @@ def _best_result(own: pd.DataFrame, suite: str, quantity: str, measure: str) -> 
 
 
 def _hpl_runs(reports: Iterable[str | Path]) -> Rows:
-    """Return the runs of HPL that the workflow made: order, grid, rate, verdict, reason and source of each."""
-    frames = [read_part(HplReport, Path(path)).frame(str(path)) for path in reports]
-    found = [row for frame in frames for row in records_of(frame)]
-    return [{**row, "rate_flop_per_s": row["measured_rate_flop_per_s"]} for row in found]
+    """Return the runs of HPL that the workflow made: order, grid, rate, verdict, faults, reason and source of each."""
+    rows = []
+    for path in reports:
+        report = read_part(HplReport, Path(path))
+        for run, row in zip(report.runs, records_of(report.frame(str(path))), strict=True):
+            rows.append({**row, "rate_flop_per_s": row["measured_rate_flop_per_s"], "faults": faults_of(run)})
+    return rows
 
 
 def _of_outputs(outputs: Iterable[str | Path]) -> tuple[Rows, Rows]:
@@ -137,9 +141,10 @@ def _of_outputs(outputs: Iterable[str | Path]) -> tuple[Rows, Rows]:
 
 
 def _best_of(runs: Rows, origin: str, what: str, nothing: str) -> Rows:
-    """Return the fastest run that passed its check; why there is none where there is none."""
+    """Return the fastest run that passed its check and was not disturbed; why there is none where there is none."""
     shared = {"unit": "FLOP/s", "method": "measured"}
-    passed = [run for run in runs if run["verdict"] == "passed" and run["rate_flop_per_s"] > 0]
+    sound = [run for run in runs if not run.get("faults")]  # a site's own outputs do not say who had the cores
+    passed = [run for run in sound if run["verdict"] == "passed" and run["rate_flop_per_s"] > 0]
     if not passed:
         said = dict.fromkeys(run["reason"] or FAILED_CHECK(verdict=run["verdict"]) for run in runs)
         sources = ", ".join(dict.fromkeys(str(run["source"]) for run in runs))
@@ -155,7 +160,10 @@ _SHAPE = {"N": "order", "NB": "block", "P": "process_rows", "Q": "process_column
 
 
 def _ceilings(ceilings: pd.DataFrame) -> Rows:
-    """Return memory bandwidth by operation, and reads and writes of storage by place, the fastest way of each."""
+    """Return memory bandwidth by operation, and reads and writes of storage by place, the fastest way of each.
+
+    A ceiling that was refused, because it is above a declared peak, is not the fastest of anything.
+    """
     rows = []
     for kind, keys, origin, quantity, reason in (
         ("memory", ["backend"], "STREAM", "memory bandwidth", ""),
@@ -163,10 +171,11 @@ def _ceilings(ceilings: pd.DataFrame) -> Rows:
         ("storage_write", ["place"], "IO500", "write bandwidth", NOT_IO500()),
     ):
         for (what,), own in ceilings[ceilings["kind"] == kind].groupby(keys, sort=True):
-            best = own.sort_values("value", ascending=False, kind="stable").iloc[0]
+            value = own["value"].where(own["status"] != REFUSED)
+            best = own.assign(value=value).sort_values("value", ascending=False, kind="stable").iloc[0]
             cell = {name: best[name] for name in ("value", "unit", "n", "source")}
             words = ", ".join(dict.fromkeys(str(best[name]) for name in ("backend", "setting") if best[name] != what))
-            doubts = "; ".join(filter(None, (str(best["reason"] or best["status"]), reason)))
+            doubts = "; ".join(filter(None, (str(best["reason"]), reason)))
             method = "measured" if best["value"] > 0 else ""
             rows.append(_row(origin, quantity, str(what), **cell, setting=words, method=method, reason=doubts))
     return rows

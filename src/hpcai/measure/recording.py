@@ -141,7 +141,7 @@ def without_companions(records: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
 def _reports(plan: RunPlan, attempt: Path, wait_s: float) -> tuple[TrainingReport | None, tuple[RankReport, ...], str]:
     """Read the ranks' reports, which may appear late; defects become a reason, not an error."""
     reports = [f"rank{rank}.json" for rank in range(plan.point.ranks)]
-    _await_files({attempt: ["training.json"], attempt / RANKS: reports}, wait_s)
+    await_files({attempt: ["training.json"], attempt / RANKS: reports}, wait_s)
     try:
         ranks = read_rank_reports(attempt, plan.point.ranks)
         return read_part(TrainingReport, attempt / "training.json"), ranks, ""
@@ -149,7 +149,7 @@ def _reports(plan: RunPlan, attempt: Path, wait_s: float) -> tuple[TrainingRepor
         return None, (), str(error)
 
 
-def _await_files(names: Mapping[Path, Iterable[str]], wait_s: float) -> None:
+def await_files(names: Mapping[Path, Iterable[str]], wait_s: float) -> None:
     """Wait for files written by ranks on other nodes; listing their folders makes the client ask the file server."""
     give_up_s = time.monotonic() + wait_s
     while not all(set(own) <= set(os.listdir(folder)) for folder, own in names.items()):  # noqa: PTH208  names are enough

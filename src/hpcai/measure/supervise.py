@@ -26,11 +26,11 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from hpcai.config.load import read_plan
-from hpcai.config.machine import scratch_path
+from hpcai.config.machine import scratch_path, this_node
 from hpcai.config.runs import RunPlan
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.data.stage_folder import every_stage
-from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.ranks import Ranks, hosts_of
 from hpcai.launchers.registry import launch_command
 from hpcai.measure import attempts, publish
 from hpcai.measure.allocation_use import write_allocation
@@ -43,7 +43,8 @@ from hpcai.measure.recording import collect_provenance, record_attempt, without_
 from hpcai.measure.room import require_room
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
 from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument
-from hpcai.records.run import Attempt, RunRecord, write_json
+from hpcai.records.acceptance import require_accepted
+from hpcai.records.run import AcceptanceNote, Attempt, RunRecord, write_json
 from hpcai.records.weak import InstanceShare
 
 
@@ -192,11 +193,20 @@ class Measurement:
         """Data of the ranks; read once, and refused if incomplete."""
         return read_data(self.inputs)
 
+    @cached_property
+    def acceptance(self) -> AcceptanceNote | None:
+        """Acceptance of the nodes that the study requires; refused without one that is passed and young enough."""
+        most_age_s = self.plan.requires_acceptance_s
+        if most_age_s is None:
+            return None
+        return require_accepted(self.plan.machine.name, hosts_of(self.ranks) or (this_node(),), most_age_s)
+
     def make(self) -> tuple[RunRecord, ...] | None:
         """Go through all stages and publish the records; None if the run was disturbed and must be repeated.
 
         An early end gives the attempts a verdict; after any end, nothing remains on the nodes.
         """
+        _ = self.acceptance
         with attempts.kept([run.attempt for run in self.runs], self.guard.signals):
             runs = self.open()
             with self._cleaned(runs) as silent, machine_to_itself(partial(say, self.plan)):
@@ -342,7 +352,8 @@ class Measurement:
     def _records(self, ended: Ended) -> tuple[RunRecord, ...]:
         data, ready = self.data, ended.ready
         facts = {"data_source": data.manifest.source, "started_utc": ended.started_utc}
-        shared = collect_provenance(self.plan, data.manifest, data.pack, ready.page_cache)
+        found = collect_provenance(self.plan, data.manifest, data.pack, ready.page_cache)
+        shared = found.model_copy(update={"acceptance": self.acceptance})
         records = []
         for run, command, ending in zip(ready.runs, ready.commands, ended.endings, strict=True):
             origin = shared.model_copy(update={"command": tuple(command)})

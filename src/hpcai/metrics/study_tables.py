@@ -7,6 +7,7 @@ import pandas as pd
 from hpcai.config.machine import Machine
 from hpcai.config.published import Published
 from hpcai.metrics.joining import join_tables
+from hpcai.metrics.reproducibility import reproducibility_table
 from hpcai.metrics.roofline.ceilings import roofline_ceilings
 from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline
 from hpcai.metrics.roofline.moves import roofline_moves
@@ -15,6 +16,7 @@ from hpcai.metrics.scaling.details import detail_scales
 from hpcai.metrics.scaling.fits import fit_scaling, trace_scaling
 from hpcai.metrics.scores.declared import declared_scores
 from hpcai.metrics.scores.declared_checks import check_declared, declared_breakdowns
+from hpcai.metrics.scores.movement import movement_scores
 from hpcai.metrics.scores.ranking import rank_results
 from hpcai.metrics.scores.result_scores import name_datasets, name_divisions, score_machines, score_scales
 from hpcai.metrics.scores.trial_scores import score_trials
@@ -26,7 +28,7 @@ Given = Mapping[str, pd.DataFrame]
 
 
 def score_tables(given: Given, records: Sequence[RunRecord], machine: Machine) -> Tables:
-    """Return scores of runs, of scales and of the machine.
+    """Return scores of runs, of scales and of the machine, and how well each scale could be repeated.
 
     Parameters
     ----------
@@ -40,7 +42,13 @@ def score_tables(given: Given, records: Sequence[RunRecord], machine: Machine) -
     run_scores = score_trials(given["runs"], given["work"], given["power"], machine)
     datasets, divisions = name_datasets(records), name_divisions(records)
     scores = score_scales(run_scores, given["runs"], given["scales"], datasets, machine, divisions=divisions)
-    return {"run_scores": run_scores, "scores": scores, "machine_scores": score_machines(scores)}
+    return {
+        "run_scores": run_scores,
+        "scores": scores,
+        "machine_scores": score_machines(scores),
+        "movement_scores": movement_scores(given["runs"], run_scores),
+        "reproducibility": reproducibility_table(records, given["power"]),
+    }
 
 
 def roofline_tables(given: Given, published: Sequence[Published], machine: Machine) -> Tables:

@@ -37,6 +37,12 @@ TEXT: tuple[tuple[str, str], ...] = (
     (r"HPL-MxP|HPL-AI|HPLMXP", "output of HPL-MxP"),
     (r"HPLinpack|^T/V\s+N\s+NB", "output of HPL"),
     (r"power\.draw", "a query of nvidia-smi"),
+    (
+        r'^(timestamp,)?gpu,.*(socket_power|power_usage|energy_consumption)|"(\w*socket_power|total_energy_consumption)"\s*:',
+        "output of amd-smi",
+    ),
+    (r'^"?Kind"?,.*"?Start_Timestamp"?,"?End_Timestamp"?|"rocprofiler-sdk-tool"\s*:', "a trace of rocprofv3"),
+    (r'"PowerConsumedWatts"\s*:|#EnvironmentMetrics\.', "a Redfish resource with power"),
     (r"^#\s*Entity", "output of dcgmi dmon"),
     (r"ConsumedEnergy", "a table of sacct"),
     (r"^TABLE,|^Region,|^STRUCT,Info", "output of LIKWID"),

@@ -13,7 +13,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.data.manifest import read_manifest
-from hpcai.data.pack import read_pack
+from hpcai.data.pack import input_bytes, read_pack
 from hpcai.data.stage_folder import every_stage
 from hpcai.metrics.profiles.io import IoSetting, PageCache, data_module, io_summary, io_workers
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
@@ -114,9 +114,9 @@ def _folders(profile: Profile) -> list[Data]:
     if "--pack" in options:
         folder, packed = Path(options["--pack"]).parent, read_pack(Path(options["--pack"]))
         if profile.plan.benchmark.staging.place == "none":  # packed data, used for training in place
-            shards_bytes = sum(shard.bytes for shard in packed.shards if shard.split == "train")
+            shards_bytes = input_bytes(packed, "train", staged=False)
             return [Data("training input", folder, float(shards_bytes), cache)]
-        content_bytes = packed.members("train").total("content_bytes")
+        content_bytes = input_bytes(packed, "train", staged=True)
         return [
             Data(STAGING, folder, float(packed.packed_bytes), cache),
             Data("training input", every_stage(Path(options["--scratch"])), float(content_bytes), "warm"),

@@ -11,12 +11,14 @@ import pandas as pd
 from hpcai.catalogue.points import SERIES, USUAL_ENGINE
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import HpcaiError, ParseError
+from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import overlap_ratio
 from hpcai.metrics.profiles.kernels import categorise, kernel_breakdown, top_kernels
 from hpcai.metrics.profiles.spans import merge_intervals
 from hpcai.parsers.nsight.systems import read_nsys_kernels, read_nsys_memory
 from hpcai.parsers.nvprof.reader import read_nvprof_trace
 from hpcai.parsers.reading import Reading
+from hpcai.parsers.rocprof import read_rocprof
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
 from hpcai.profiles.counters import counters_of
 from hpcai.profiles.instrument import Instrument, Missing, compute_capability, tool_on_path
@@ -28,6 +30,15 @@ from hpcai.profiles.views import as_view
 OPERATIONS = "steps.xplane.pb"
 TRACES = (OPERATIONS, TIMELINE)
 NOT_COMPUTING = ("input pipeline", "allreduce", "other collectives")
+ROCPROF_TRACES = ("_kernel_trace.csv", "_memory_copy_trace.csv")
+ROCPROF = (
+    'raw=$1; shift; exec "$0" --kernel-trace --memory-copy-trace --output-format csv '
+    '--output-directory "$raw" --output-file rocprof -- "$@"'
+)
+NO_ROCPROF = Message("kernels.no_rocprof", "{folder}: rocprofv3 left no trace; see raw/output.log")
+WHOLE_RUN = Message(
+    "kernels.whole_run", "rocprofv3 traces the first rank as long as it runs, not the profiled steps alone"
+)
 TOP = 25
 """Number of kernels shown by name."""
 
@@ -165,10 +176,28 @@ def _nsys(profile: Profile) -> Kernels:
     return Kernels.of(pd.concat([reading.table for reading in readings]), *readings)
 
 
+def _rocprof(profile: Profile) -> Kernels:
+    readings = [read_rocprof(path) for path in profile.files("_trace.csv") if path.name.endswith(ROCPROF_TRACES)]
+    if not readings:
+        raise ParseError(NO_ROCPROF(folder=profile.folder))
+    table = pd.concat([reading.table for reading in readings])
+    kernels = table.groupby(["name", "kind", "device"], as_index=False, dropna=False).agg(
+        calls=("duration_s", "size"), total_s=("duration_s", "sum"), min_s=("duration_s", "min"),
+        max_s=("duration_s", "max"),
+    )  # fmt: skip
+    launched = table[table["kind"] == "kernel"]
+    # rocprofv3 has no window here: the whole run of the first rank, its warm-up and evaluation included.
+    whole_s = float((launched["start_s"] + launched["duration_s"]).max() - launched["start_s"].min())
+    busy_ratio = _busy_ratio(launched[_computes(launched)], whole_s)
+    made = replace(Kernels.of(kernels, *readings), busy_ratio=busy_ratio)
+    return replace(made, reasons=(*made.reasons, WHOLE_RUN()))
+
+
 READERS: dict[str, Callable[[Profile], Kernels]] = {
     "TensorFlow profiler": _tensorflow,
     "nvprof": _nvprof,
     "Nsight Systems": _nsys,
+    "rocprofv3": _rocprof,
 }
 """How each tool's raw files become a kernel table."""
 
@@ -187,7 +216,7 @@ def _find(plan: RunPlan) -> Instrument | Missing:
         if isinstance(capability, Missing):
             return capability
         wanted = "nvprof" if capability < 8.0 else "nsys"
-    return {"nvprof": _nvprof_around, "nsys": _nsys_around}[wanted]()
+    return {"nvprof": _nvprof_around, "nsys": _nsys_around, "rocprofv3": _rocprof_around}[wanted]()
 
 
 def _exchange(plan: RunPlan) -> Mapping[str, str]:
@@ -217,6 +246,15 @@ def _nsys_around() -> Instrument | Missing:
         step_profiler="cuda",
         afterwards=((program, *stats, "kernels.nsys-rep"),),
     )
+
+
+def _rocprof_around() -> Instrument | Missing:
+    program = tool_on_path("rocprofv3")
+    if isinstance(program, Missing):
+        return program
+    # A shell puts in rocprofv3's own "--": the first one of the prefix ends the tool.
+    prefix = ("sh", "-c", ROCPROF, program, "{raw}")
+    return Instrument("rocprofv3", tuple(f"rocprof{ending}" for ending in ROCPROF_TRACES), first_rank_prefix=prefix)
 
 
 def _key(profile: Profile) -> tuple[str, ...]:

@@ -21,10 +21,10 @@ from hpcai.profiles.views import as_view, join_views
 METERS: dict[str, Callable[[Path], Reading]] = {
     "power_nvml.csv": read_nvml_samples,
     "power_rapl.csv": read_rapl,
-    "power_slurm.csv": read_nvml_samples,
-    "power_ipmi.csv": read_nvml_samples,
+    **dict.fromkeys(("power_amd_smi.csv", "power_slurm.csv", "power_ipmi.csv", "power_redfish.csv"), read_nvml_samples),
 }
-"""Reader of each meter's file; the samples of Slurm and IPMI have the columns of NVML's."""
+"""Reader of each meter's file; all but RAPL's have the columns of NVML's."""
+OF_ACCELERATORS = ("nvml", "amd_smi")
 NO_METER = Message("power.no_meter", "{reasons}. What would give it: {needs}")
 ONE_NODE = Message("power.one_node", "only one of {nodes} nodes was sampled")
 
@@ -43,7 +43,7 @@ def _power(profile: Profile, path: Path) -> pd.DataFrame:
     instrument = path.stem.removeprefix("power_")
     nodes = profile.plan.point.nodes
     partial: list[str] = [] if nodes == 1 or instrument == "slurm" else [ONE_NODE(nodes=nodes)]
-    if instrument == "nvml" and reading.table["device"].nunique() > profile.plan.point.ranks_per_node:
+    if instrument in OF_ACCELERATORS and reading.table["device"].nunique() > profile.plan.point.ranks_per_node:
         partial.append("all accelerators of the node are counted, used or not")
     stretches = [power_summary(reading.table, instrument, window) for window in profile.training_windows_s()]
     energy_j = math.fsum(stretch.energy_j for stretch in stretches)
@@ -61,8 +61,8 @@ def _power(profile: Profile, path: Path) -> pd.DataFrame:
     return as_view("power", profile.with_identity(pd.DataFrame([row]), path))
 
 
-def _find(_: RunPlan) -> Instrument | Missing:
-    meters, reasons = find_power_meters()
+def _find(plan: RunPlan) -> Instrument | Missing:
+    meters, reasons = find_power_meters(redfish=plan.machine.profilers.redfish)
     if not meters:
         return Missing(NO_METER(reasons="; ".join(reasons), needs="; ".join(WHAT_GIVES_IT.values())))
     return Instrument("power meters", ("power_*.csv",), beside=lambda raw: metered(meters, raw))

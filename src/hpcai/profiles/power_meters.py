@@ -1,4 +1,4 @@
-"""Sample power and energy during a run with every meter of the node: RAPL, NVML, Slurm, IPMI.
+"""Sample power and energy during a run with every meter of the node: RAPL, NVML, AMD SMI, Slurm, IPMI, Redfish.
 
 The output is raw samples with monotonic time stamps, on the same clock as the ranks' steps.
 """
@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -16,6 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
+from hpcai.parsers.amd_smi import accelerators_power_w
+from hpcai.parsers.redfish import node_power_w
 
 logger = logging.getLogger(__name__)
 SAMPLE_S = 0.1
@@ -26,18 +32,25 @@ POWERCAP = Path("/sys/class/powercap")
 WATTS = re.compile(r"CurrentWatts=(\S+)")
 IPMI_WATTS = re.compile(r"^\s*Instantaneous power reading\s*:\s*(\d+)\s*Watts", re.MULTILINE)
 IPMI_QUESTION = tuple("dcmi power reading".split())  # noqa: SIM905  a list would look like the kind of profile
-IPMI_SAMPLE_S = 1.0
-"""Management controllers average over a second or more, and each question takes some of it."""
+SLOW_SAMPLE_S = 1.0
+"""Management controllers average over a second or more, and amd-smi starts a Python for each question."""
+AMD_SMI_QUESTION = ("metric", "--power", "--json")
+COLUMNS = ("monotonic_s", "index", "power_mw")
+"""Of all meters that tell power, not energy."""
 ANSWER_S = 10.0
 """Longest wait for Slurm's controller, or a node's: a sample that comes later is none."""
 WHAT_GIVES_IT = {
     "rapl": "read permission on /sys/class/powercap/intel-rapl:*/energy_uj, on bare metal",
     "nvml": "an NVIDIA driver with a device that reports its power",
+    "amd_smi": "amd-smi on the PATH, and an accelerator that reports its power to it",
     "slurm": "a job of a Slurm with AcctGatherEnergyType",
     "ipmi": "ipmitool with DCMI, and permission on /dev/ipmi0",
+    "redfish": "the address of the node's power in the machine file (profilers.redfish)",
     "declared": "else declare `power:` in the machine file, which is labelled so",
 }
 """What would make each meter work, in the order in which meters are looked for; a declared power is the last resort."""
+
+REDFISH_FAILS = Message("power_meters.redfish_fails", "Redfish: {url}: {error}")
 
 
 @dataclass(frozen=True)
@@ -50,9 +63,17 @@ class Meter:
     period_s: float = SAMPLE_S
 
 
-def find_power_meters(powercap: Path = POWERCAP) -> tuple[list[Meter], list[str]]:
-    """Return the meters of this node in the order of `WHAT_GIVES_IT`, and for each that is missing why."""
-    found = [_rapl(powercap), _nvml(), _slurm(), _ipmi()]
+def find_power_meters(powercap: Path = POWERCAP, redfish: str = "") -> tuple[list[Meter], list[str]]:
+    """Return the meters of this node in the order of `WHAT_GIVES_IT`, and for each that is missing why.
+
+    Parameters
+    ----------
+    powercap
+        Where the kernel shows RAPL.
+    redfish
+        Address of the node's power by Redfish (machine file, ``profilers.redfish``); blank: none.
+    """
+    found = [_rapl(powercap), _nvml(), _amd_smi(), _slurm(), _ipmi(), _redfish(redfish)]
     meters = [meter for meter in found if isinstance(meter, Meter)]
     return meters, [reason for reason in found if isinstance(reason, str)]
 
@@ -90,7 +111,7 @@ def _taken(meter: Meter) -> list[tuple[object, ...]]:
     """Return a sample; none if the meter fails this time, which the reader sees as a gap."""
     try:
         return meter.sample()
-    except OSError as error:
+    except (OSError, ParseError) as error:
         logger.warning("%s: %s", meter.instrument, error)
         return []
 
@@ -112,7 +133,7 @@ def _nvml() -> Meter | str:
     def sample() -> list[tuple[Any, ...]]:
         return [(index, _nvml_power_mw(handle)) for index, handle in enumerate(handles)]
 
-    return Meter("nvml", ("monotonic_s", "index", "power_mw"), sample)
+    return Meter("nvml", COLUMNS, sample)
 
 
 def _nvml_power_mw(handle: Any) -> int | str:  # noqa: ANN401  a handle of NVML has no type
@@ -171,7 +192,7 @@ def _slurm() -> Meter | str:
 
     if not any(milliwatts for _, milliwatts in sample()):
         return f"Slurm: scontrol reports no CurrentWatts for {nodes}: no energy-gathering plugin is active here"
-    return Meter("slurm", ("monotonic_s", "index", "power_mw"), sample, SLURM_SAMPLE_S)
+    return Meter("slurm", COLUMNS, sample, SLURM_SAMPLE_S)
 
 
 def _ipmi() -> Meter | str:
@@ -192,4 +213,53 @@ def _ipmi() -> Meter | str:
 
     if not sample():
         return "IPMI: ipmitool dcmi power reading tells no power (no DCMI sensor, or no permission)"
-    return Meter("ipmi", ("monotonic_s", "index", "power_mw"), sample, IPMI_SAMPLE_S)
+    return Meter("ipmi", COLUMNS, sample, SLOW_SAMPLE_S)
+
+
+def _milliwatts(watts: float) -> int | str:
+    """Return a cell; blank for a power that is not told, and for 0 W, which nothing draws that computes."""
+    return round(watts * 1000) if watts > 0 else ""
+
+
+def _amd_smi() -> Meter | str:
+    """Return a meter of AMD's accelerators."""
+    program = shutil.which("amd-smi")
+    if program is None:
+        return "amd_smi: amd-smi is not on the PATH"
+    command = [program, *AMD_SMI_QUESTION]
+
+    def sample() -> list[tuple[Any, ...]]:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S)
+        except subprocess.TimeoutExpired:
+            return []
+        return [(index, _milliwatts(watts)) for index, watts in accelerators_power_w(done.stdout).items()]
+
+    if not any(milliwatts for _, milliwatts in sample()):
+        return "amd_smi: amd-smi metric --power tells no power of any accelerator"
+    return Meter("amd_smi", COLUMNS, sample, SLOW_SAMPLE_S)
+
+
+def _redfish(address: str) -> Meter | str:
+    """Return a meter of the whole node as its management controller tells it over HTTP.
+
+    The user's .netrc holds name and password of the controller, as for curl; REQUESTS_CA_BUNDLE names its certificate.
+    """
+    if not address:
+        return "Redfish: the machine file names no address (profilers.redfish)"
+    url, _, fragment = address.replace("{host}", socket.gethostname().partition(".")[0]).partition("#")
+
+    def sample() -> list[tuple[Any, ...]]:
+        import requests
+
+        answer = requests.get(url, timeout=ANSWER_S, headers={"Accept": "application/json"})
+        answer.raise_for_status()
+        return [(0, _milliwatts(node_power_w(answer.json(), fragment)))]
+
+    try:
+        ((_, milliwatts),) = sample()
+    except (OSError, ParseError) as error:  # errors of requests are OSErrors
+        return REDFISH_FAILS(url=url, error=error)
+    if not milliwatts:
+        return REDFISH_FAILS(url=url, error="the answer has no power now")
+    return Meter("redfish", COLUMNS, sample, SLOW_SAMPLE_S)

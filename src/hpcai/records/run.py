@@ -11,7 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.disturbance import Disturbance, Quietness, is_disturbed
@@ -20,6 +28,7 @@ from hpcai.core.files import read_regular, write_atomically
 from hpcai.core.messages import Message
 from hpcai.core.sealed import Unsealed, sealed_model, unseal
 from hpcai.core.stalls import Stalls
+from hpcai.records.input_reads import Epoch, InputSizes, InputSource, Passes, RankReads, judge_input
 from hpcai.rules.verdict import RunFacts, Verdict
 
 RAW_IF_MEASURED = Message("run.raw_if_measured", "raw files if and only if something was measured")
@@ -66,6 +75,7 @@ class RankReport(_Part):
     written_bytes: int | None = Field(default=None, ge=0)
     staging_read_bytes: int = Field(default=0, ge=0)
     staging_s: float = Field(default=0.0, ge=0)
+    reads: RankReads | None = Field(default=None, description="None: not recorded (earlier versions).")
     quietness: Quietness | None = Field(default=None, description="None: not measured.")
     weights_sha256: str = Field(description="Digest of all weights after training: equal on all ranks.")
 
@@ -133,6 +143,7 @@ class TrainingReport(_Part):
         default=None, ge=0, description="Reading into caches, between run_start and the first step; None: no caches."
     )
     staging: StagingRecord
+    input: InputSizes | None = Field(default=None, description="None: not recorded (earlier versions).")
     epochs: tuple[EpochRecord, ...]
 
 
@@ -185,6 +196,15 @@ class Attempt(_Part):
     epochs: int | None = Field(default=None, ge=0, description="Epochs that were completed; None: not known.")
 
 
+class AcceptanceNote(_Part):
+    """The acceptance of its nodes that a run relied on."""
+
+    file: str
+    sha256: str
+    ended_utc: str
+    age_s: float = Field(description="When the run started.")
+
+
 class Provenance(_Part):
     """Origin of the numbers; every value was collected by the program."""
 
@@ -200,6 +220,17 @@ class Provenance(_Part):
     page_cache: Literal["dropped", "not_permitted", "kept"] = Field(
         description="dropped: all of the run's data was dropped before it; kept: not all of it, or not on all nodes."
     )
+    acceptance: AcceptanceNote | None = Field(
+        default=None, description="The acceptance of the nodes that the study required; None: it required none."
+    )
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Omit an acceptance that was not required, so that records stay as before this key existed."""
+        fields: dict[str, object] = write(self)
+        if self.acceptance is None:
+            fields.pop("acceptance", None)
+        return fields
 
 
 class RunRecord(_Part):
@@ -274,6 +305,16 @@ class RunRecord(_Part):
     def evaluation_s(self) -> float | None:
         """Sum of the epochs' evaluation times [s]; None if the training did not finish."""
         return math.fsum(epoch.evaluation_s or 0.0 for epoch in self.training.epochs) if self.training else None
+
+    @property
+    def input_source(self) -> InputSource:
+        """Where the input came from: storage, or a cache; all unknown if the run did not finish."""
+        report, reads = self.training, [rank.reads for rank in self.ranks if rank.reads is not None]
+        if report is None or report.input is None or len(reads) < len(self.ranks):
+            return InputSource()
+        epochs = [Epoch(one.samples, one.evaluation_s is not None) for one in report.epochs]
+        samples = self.plan.benchmark.data.train_samples
+        return judge_input(report.input, reads, Passes(epochs, samples, report.staging.packed_bytes))
 
     @property
     def overhead_s(self) -> float | None:

@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hpcai.catalogue.figures import Stage
+    from hpcai.records.acceptance import Accepted
 
 PLACE = "rounds_page"
 """Folder of the page's tables and figures."""
 PAGE = "rounds.html"
 DEVICE_PLACE, DEVICE_PAGE = "gpu", "gpu.html"
+ACCEPTANCE_PAGE = "acceptance.html"
 
 
 def write_page_of(rounds: Sequence[Path], output: Path) -> Path:
@@ -60,12 +62,49 @@ def write_page_of_device(tables: "Mapping[str, pd.DataFrame]", output: Path) -> 
     return page
 
 
+def write_acceptance(measurements: Path, results: Path) -> "Accepted":
+    """Judge the measurements of an acceptance; write the verdict, its table and its page, and keep a copy.
+
+    Parameters
+    ----------
+    measurements
+        File of the measurements; the verdict and the table belong next to it.
+    results
+        Folder that receives :data:`ACCEPTANCE_PAGE`.
+
+    Raises
+    ------
+    RecordError
+        If the measurements are missing or damaged.
+    """
+    from hpcai.core.files import write_atomically
+    from hpcai.metrics.acceptance import findings_table, judge_acceptance
+    from hpcai.metrics.run_tables import write_table
+    from hpcai.records.acceptance import JUDGED, Measured
+    from hpcai.records.run import file_sha256, read_part, write_sealed
+    from hpcai.report.page import write_acceptance_page
+
+    folder = measurements.parent
+    measured = read_part(Measured, measurements)
+    accepted = judge_acceptance(measured, file_sha256(measurements), str(measurements))
+    write_sealed(accepted, folder / JUDGED)
+    write_table(findings_table(accepted), folder / "acceptance.csv", folder / "tables" / "acceptance.parquet")
+    write_acceptance_page(accepted, results, f"{folder.name}/", find_sources(), results / ACCEPTANCE_PAGE)
+    # Records name an acceptance by its digest, also after the next one.
+    earlier = folder / "history"
+    earlier.mkdir(exist_ok=True)
+    stamp = accepted.ended_utc.replace(":", "").replace("-", "")
+    write_atomically(earlier / f"{stamp}.json", (folder / JUDGED).read_bytes())
+    return accepted
+
+
 def _write_parts(place: Path, tables: "Mapping[str, pd.DataFrame]", stage: "Stage") -> None:
     """Write tables, and the figures of a stage, into a folder."""
     from hpcai.catalogue.figures import figures_of
     from hpcai.core.sealed import seal_drawing
     from hpcai.metrics.run_tables import write_tables
-    from hpcai.plots import draw_figure, to_svg
+    from hpcai.plots.drawing import draw_figure
+    from hpcai.plots.theme import to_svg
 
     (place / "figures").mkdir(parents=True, exist_ok=True)
     write_tables(tables, place / "tables")

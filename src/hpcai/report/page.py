@@ -16,6 +16,7 @@ from hpcai.catalogue.definitions import Definition
 from hpcai.core.files import write_atomically
 from hpcai.core.messages import Message
 from hpcai.core.text import say_whole
+from hpcai.records.acceptance import Accepted
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
 from hpcai.report.captions import write_captions
 from hpcai.report.definitions import anchor
@@ -26,7 +27,7 @@ from hpcai.report.material import Link, Material, read_material
 from hpcai.report.provenance import make_failures, make_folders, make_runs, say_commands
 from hpcai.report.questions import make_questions
 from hpcai.report.section_specs import FigureSpec, SectionSpec
-from hpcai.report.sections import DEVICE_SECTIONS, ROUND_SECTIONS, SECTIONS
+from hpcai.report.sections import ACCEPTANCE_SECTIONS, DEVICE_SECTIONS, ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table, spec_of
 
 NO_ANSWER = Message("page.no_answer", "There are no results yet: no run has been recorded.")
@@ -139,6 +140,12 @@ def write_device_page(results: Path, place: str, sources: Path, output: Path) ->
     devices = sorted({str(device) for device in steps.get("device", ()) if device})
     kind = str(steps["device_kind"].iloc[0]) if len(steps) else ""
     _write_own_page(material, DEVICE_SECTIONS, "gpu.html.j2", {"devices": devices, "kind": kind}, output)
+
+
+def write_acceptance_page(accepted: Accepted, results: Path, place: str, sources: Path, output: Path) -> None:
+    """Write the page on the acceptance of a machine; other parameters and errors as for :func:`write_rounds_page`."""
+    material = read_material(results, sources, place)
+    _write_own_page(material, ACCEPTANCE_SECTIONS, "acceptance.html.j2", {"accepted": accepted}, output)
 
 
 def _write_own_page(

@@ -120,5 +120,9 @@ DEVICE_SECTIONS = fill_sections(
     ),
 )
 """Measurements of `hpcai gpu`, on a separate page."""
+ACCEPTANCE_SECTIONS = fill_sections(
+    SectionSpec("acceptance", "Nodes, pairs and rings", "Which of them are slower than the others, or failed."),
+)
+"""Acceptance of a machine, on a separate page."""
 SECTIONS = (*STUDY_SECTIONS, *PREDICTION_SECTIONS, *ROUND_SECTIONS)
 """Sections with only figures and tables; the page adds its summary, the runs, provenance and definitions."""

@@ -105,7 +105,8 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
     def _scaled(self, inputs: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         """Normalise inputs with given statistics, in the inputs' type."""
         scale = self.gamma.value * ops.rsqrt(variance + self._epsilon)
-        return ops.cast(ops.cast(inputs, self.variable_dtype) * scale + (self.beta.value - mean * scale), inputs.dtype)
+        # The difference comes first: a channel of equal values is shifted to exactly beta, as by the fused operation.
+        return ops.cast((ops.cast(inputs, self.variable_dtype) - mean) * scale + self.beta.value, inputs.dtype)
 
     def _group_moments(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return mean and variance over the equally large batches of the group's ranks."""

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ConfigError, DatasetError, StagingError
+from hpcai.core.files import file_system_of
 from hpcai.data.manifest import read_manifest
-from hpcai.data.pack import read_pack, require_same
+from hpcai.data.pack import input_bytes, read_pack, require_same
 from hpcai.data.packed import PackManifest
 from hpcai.data.stage import StagingResult, node_pieces, preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
 from hpcai.data.table import Paths
+from hpcai.records.input_reads import InputSizes
 from hpcai.records.run import StagingRecord
 from hpcai.training import collective
 from hpcai.training.collectives.base import Ranks
@@ -80,6 +82,22 @@ class Dataset:
         if split not in self._samples:
             self._samples[split] = self._find_samples(split)
         return self._samples[split]
+
+    def input_sizes(self) -> InputSizes:
+        """Return the bytes of the files that an epoch and an evaluation read, over all ranks, and where they lie."""
+        sizes = {split: self._stored_bytes(split) for split in SPLITS}
+        place = self.samples("train").paths[0].parent
+        return InputSizes(
+            train_bytes=sizes["train"],
+            evaluation_bytes=sizes["validation"],
+            file_system=file_system_of(place),
+            staging_file_system=file_system_of(self._pack_root) if self._pack and self.is_staged else "",
+        )
+
+    def _stored_bytes(self, split: Split) -> int:
+        if self._pack is not None:
+            return input_bytes(self._pack, split, staged=self.is_staged)
+        return self._manifest.files(split).total("bytes")
 
     def _find_samples(self, split: Split) -> Samples:
         ranks, staging = self._ranks, self._plan.benchmark.staging

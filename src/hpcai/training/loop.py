@@ -17,6 +17,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import Quietness, look, use_since
 from hpcai.core.errors import DatasetError, TrainingError
 from hpcai.core.stalls import find_stalls
+from hpcai.records.input_reads import RankReads, ReadLog
 from hpcai.records.run import EpochRecord, StagingRecord, TrainingReport
 from hpcai.training import collective
 from hpcai.training.caches import Caches
@@ -60,6 +61,7 @@ class Training:
         self._chrono = Chrono()
         self._steps = self._skipped_before = 0
         self._step_times_s = array("d")
+        self._read_log = ReadLog()
         plan, benchmark = self._plan, self._plan.benchmark
         self._goal = Goal(
             metric=workload.quality_metric,
@@ -113,9 +115,15 @@ class Training:
             stalls=find_stalls(self._step_times_s, evaluation_times(epochs)),
             cache_s=cache_s,
             staging=staging,
+            input=self._dataset.input_sizes(),
             epochs=tuple(epochs),
         )
         return report, quietness, digest
+
+    @property
+    def reads(self) -> RankReads:
+        """What this rank read while it staged and trained."""
+        return self._read_log.reads
 
     @property
     def _seed(self) -> int:
@@ -158,7 +166,9 @@ class Training:
         run_start_s = self._journal.begin_timing()
         if self._plan.time_staging:
             self._log.start(constants.RUN_START)
+        self._read_log.mark()
         staging = self._stage()
+        self._read_log.mark()
         if not self._plan.time_staging:
             self._first_look = look()
             run_start_s = self._journal.begin_timing()
@@ -199,6 +209,7 @@ class Training:
             epoch = len(records) + 1
             self._log.start(constants.EPOCH_START, epoch)
             record, steps, verdict = self._epoch(epoch, batches)
+            self._read_log.mark()
             self._log.stop(constants.EPOCH_STOP, epoch)
             records.append(record)
             self._journal.add_epoch(record, steps)

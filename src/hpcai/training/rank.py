@@ -10,6 +10,7 @@ import psutil
 from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import Quietness
 from hpcai.core.errors import LaunchError, StagingError
+from hpcai.records.input_reads import RankReads
 from hpcai.records.run import Placement, RankReport, write_json
 from hpcai.training import collective
 from hpcai.training.accelerators import gather_accelerators, own_accelerator, require_own
@@ -54,7 +55,8 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
         with ResourceSampler(arguments.raw / f"resources_rank{ranks.rank}.csv"):
             training = Training(workload_of(plan, dataset.statistics), ranks, dataset, outputs)
             report, quietness, digest = training.run(Start(started_s, arguments.page_cache == "dropped"))
-        write_json(_report(placement, dataset, quietness, digest), arguments.raw / "ranks" / f"rank{ranks.rank}.json")
+        own = _report(placement, dataset, training.reads, quietness, digest)
+        write_json(own, arguments.raw / "ranks" / f"rank{ranks.rank}.json")
         collective.barrier()
     except BaseException:
         # The user must see the first error.
@@ -93,7 +95,7 @@ def _accelerator(plan: RunPlan, ranks: Ranks, placement: Placement) -> dict[str,
     return {"accelerator": own.name, "accelerator_uuid": own.uuid}
 
 
-def _report(placement: Placement, dataset: Dataset, quietness: Quietness, digest: str) -> RankReport:
+def _report(placement: Placement, dataset: Dataset, reads: RankReads, quietness: Quietness, digest: str) -> RankReport:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     read, written = storage_bytes(psutil.Process())
     return RankReport(
@@ -104,6 +106,7 @@ def _report(placement: Placement, dataset: Dataset, quietness: Quietness, digest
         written_bytes=written,
         staging_read_bytes=dataset.staging_read_bytes,
         staging_s=dataset.staging_s,
+        reads=reads,
         quietness=quietness,
         weights_sha256=digest,
     )

@@ -32,6 +32,7 @@ from hpcai.campaign.doctor import (
     problems_of,
     wait_until_idle,
 )
+from hpcai.campaign.doctor_text import CACHED
 from hpcai.campaign.failures import LostPoint
 from hpcai.campaign.live import END_IT, WAITS
 from hpcai.campaign.next_step import (
@@ -50,7 +51,8 @@ from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.measure.claim import claimed
 from hpcai.measure.publish import OTHER_SETTINGS
-from hpcai.records.run import read_record, write_json
+from hpcai.records.input_reads import InputSizes, RankReads
+from hpcai.records.run import read_record, write_json, write_record
 
 START = "snakemake --profile slurm"
 
@@ -334,3 +336,20 @@ def test_records_without_a_digest_are_a_finding_and_no_damage(results):
     found = diagnose(results, check_files=True)
     assert not found.in_state("damaged")
     assert [problem.what[:2] for problem in problems_of(found) if "no digest" in problem.what] == ["1 "]
+
+
+def test_runs_that_a_cache_served_are_named_and_no_problem(results, capsys):
+    folder = finish_run(results)
+    assert not any(state.is_cached for state in diagnose(results).every_state)
+    for path in (folder / "record.json", folder / "raw/record.json"):
+        record = read_record(path)
+        reads = RankReads(staging_bytes=0, first_epoch_bytes=0, later_epochs_bytes=0, called_bytes=1)
+        ranks = tuple(rank.model_copy(update={"reads": reads}) for rank in record.ranks)
+        sizes = InputSizes(train_bytes=9, evaluation_bytes=9, file_system="ext4", staging_file_system="ext4")
+        training = record.training.model_copy(update={"input": sizes})
+        write_record(record.model_copy(update={"ranks": ranks, "training": training}), path)
+    found = diagnose(results)
+    (cached,) = [state for state in found.every_state if state.is_cached]
+    assert cached.state == "finished"
+    assert not any(cached.folder.name in problem.what for problem in problems_of(found))
+    assert CACHED(runs=1, names=cached.folder.name) in doctor(capsys)[1]

@@ -9,15 +9,15 @@ import pytest
 
 from hpcai.catalogue.figures import CHARTS, FIGURES
 from hpcai.report.section_specs import FigureSpec
-from hpcai.report.sections import DEVICE_SECTIONS, SECTIONS
+from hpcai.report.sections import ACCEPTANCE_SECTIONS, DEVICE_SECTIONS, SECTIONS
 
-EVERY_SECTION = (*SECTIONS, *DEVICE_SECTIONS)
+EVERY_SECTION = (*SECTIONS, *DEVICE_SECTIONS, *ACCEPTANCE_SECTIONS)
 SOURCE = Path(__file__).parents[3] / "src"
 GUIDE = SOURCE.parent / "docs/how-to/add_a_figure.md"
 SHOW = """
 import pandas as pd
 from hpcai.catalogue.figures import FIGURES
-from hpcai.plots import draw_figure
+from hpcai.plots.drawing import draw_figure
 from hpcai.report.sections import SECTIONS
 print(FIGURES["staging_time"].title)
 runs = pd.DataFrame({"ranks": [1, 2], "staging_s": [3.0, 4.0]})

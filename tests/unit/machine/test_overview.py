@@ -26,6 +26,7 @@ SCORES = [
     score("hpc_ai500", "images", vflops_flop_per_s=3e12),
     score("hpc_ai500", "images", vflops_flop_per_s=5e12, scale="n1x4"),
 ]
+HPL_CELL = ("TOP500", "rate", "HPL")
 HPL = {"order": 2000, "block": 64, "process_rows": 1, "process_columns": 1}
 
 
@@ -52,7 +53,8 @@ def cell(table: pd.DataFrame, origin: str, quantity: str, what: str) -> pd.Serie
 
 def test_each_list_has_the_best_by_its_own_rule(tmp_path: Path) -> None:
     runs = [
-        {"measured_rate_flop_per_s": rate, "verdict": verdict} for rate, verdict in ((4e10, "passed"), (9e10, "failed"))
+        {"measured_rate_flop_per_s": rate, "verdict": verdict, "measured_time_s": 9.0}
+        for rate, verdict in ((4e10, "passed"), (9e10, "failed"))
     ]
     table = machine_overview(tables(), [report(tmp_path, *runs)], [])
     assert list(table.columns) == list(columns_of("machine_overview"))
@@ -71,6 +73,41 @@ def test_each_list_has_the_best_by_its_own_rule(tmp_path: Path) -> None:
     assert NOT_IO500() in read["reason"]
     assert cell(table, "energy", "power of training", "rapl")["value"] == 90.0
     assert table.loc[table["value"].notna(), "rule"][table["list"] != "energy"].astype(bool).all()
+
+
+def test_a_run_of_hpl_that_its_gate_refused_is_not_the_best(tmp_path: Path) -> None:
+    quiet = {"verdict": "passed", "measured_time_s": 9.0, "cpu_ratio": 0.999, "accepted": True}
+    disturbed = quiet | {"cpu_ratio": 0.6, "accepted": False, "reason": "off core"}
+    short = quiet | {"measured_time_s": 0.1, "accepted": False, "reason": "too short"}
+    slow, fast = quiet | {"measured_rate_flop_per_s": 4e10}, {"measured_rate_flop_per_s": 9e10}
+    row = cell(machine_overview(tables(), [report(tmp_path, slow, disturbed | fast, short | fast)], []), *HPL_CELL)
+    assert (row["value"], row["n"]) == (4e10, 1)
+    row = cell(machine_overview(tables(), [report(tmp_path, disturbed | fast)], []), *HPL_CELL)
+    assert math.isnan(row["value"])
+    assert row["reason"] == "off core"
+
+
+def test_a_site_s_own_hpl_counts_although_its_cores_cannot_be_seen(tmp_path: Path) -> None:
+    unseen = {"verdict": "passed", "measured_time_s": 9.0, "measured_rate_flop_per_s": 4e10, "reason": "not known"}
+    row = cell(machine_overview(tables(), [report(tmp_path, unseen)], []), *HPL_CELL)
+    assert (row["value"], row["reason"]) == (4e10, "not known")
+
+
+def test_a_reason_is_blank_for_what_was_measured_and_a_refused_ceiling_is_no_best() -> None:
+    ceilings = make_ceilings()
+    row = cell(machine_overview(tables(), [], []), "STREAM", "memory bandwidth", "NumPy add")
+    assert row["reason"] == ""
+    of_add = ceilings["backend"] == "NumPy add"
+    refused = ceilings[of_add].assign(value=9e99, status="refused", reason="above the peak")
+    both = pd.concat([ceilings, refused], ignore_index=True)
+    assert (
+        cell(machine_overview(tables(ceilings=both), [], []), "STREAM", "memory bandwidth", "NumPy add")["value"]
+        == 2.1e10
+    )
+    alone = pd.concat([ceilings[~of_add], refused], ignore_index=True)
+    row = cell(machine_overview(tables(ceilings=alone), [], []), "STREAM", "memory bandwidth", "NumPy add")
+    assert math.isnan(row["value"])
+    assert (row["reason"], row["method"]) == ("above the peak", "")
 
 
 def test_what_was_not_measured_is_blank_with_its_reason(tmp_path: Path) -> None:

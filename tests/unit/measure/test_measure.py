@@ -10,12 +10,14 @@ import threading
 import time
 
 import pytest
+from unit.acceptance_factory import make_measured, make_series
 from unit.measure.fake_launchers import fake
 from unit.measure.test_supervise import make_pack
 from unit.record_factory import make_plan, make_provenance, make_record
 from unit.refusals import refused
 
 from hpcai.config.load import write_plan
+from hpcai.config.machine import this_node
 from hpcai.config.study import Limits
 from hpcai.core.disturbance import CoreUse, Quietness, Tolerance
 from hpcai.core.errors import DatasetError, ResultsError, RunInterruptedError, RunRefusedError
@@ -27,7 +29,9 @@ from hpcai.measure.claim import TAKEN_OVER
 from hpcai.measure.inputs import Inputs
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.supervise import measure
-from hpcai.records.run import read_record, write_json
+from hpcai.metrics.acceptance import judge_acceptance
+from hpcai.records.acceptance import FOLDER, JUDGED, NONE_YET
+from hpcai.records.run import file_sha256, read_record, write_json, write_sealed
 
 RANK = """
 import pathlib, shutil, sys, time
@@ -318,3 +322,27 @@ def test_a_missing_shard_is_an_error_and_no_record(run, tmp_path):
     assert outcomes(run) == ["interrupted"]
     (file.parent / pack.shards[0].file).write_bytes(bytes(pack.shards[0].bytes))
     assert run.measure().outcome == "converged"
+
+
+def test_a_run_without_the_acceptance_that_its_study_requires_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_plan(run.plan.model_copy(update={"requires_acceptance_s": 3600.0}), tmp_path / "plan.json")
+    with refused(RunRefusedError, NONE_YET):
+        run.measure()
+    assert not (run.folder / "raw").exists()
+    assert earlier_attempts(run.folder) == ()
+
+
+def test_a_record_names_the_acceptance_and_a_finished_run_needs_none(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    judged = tmp_path / FOLDER / JUDGED
+    judged.parent.mkdir(parents=True)
+    series = [make_series(this_node(), "gemm fp32", (1.0, 1.0, 1.0))]
+    measured = make_measured(series, [this_node()], machine=run.plan.machine.name)
+    write_sealed(judge_acceptance(measured, "0" * 64, "x.json"), judged)
+    write_plan(run.plan.model_copy(update={"requires_acceptance_s": 3600.0}), tmp_path / "plan.json")
+    record = run.measure()
+    assert record.provenance.acceptance.sha256 == file_sha256(judged)
+    assert record.plan_digest == run.plan.digest
+    judged.unlink()
+    assert run.measure() == read_record(run.folder / "record.json")

@@ -88,7 +88,7 @@ def test_the_command_prints_csv_and_what_is_missing(tmp_path, monkeypatch, capsy
     assert (tmp_path / "perf.parquet").exists()
     status, _, error = read("--tool", "stopwatch")
     assert status == 1
-    assert "allowed: dcgm, hlo, horovod-timeline" in error
+    assert "allowed: amd-smi, dcgm, hlo, horovod-timeline" in error
 
 
 def test_the_reason_of_a_recognised_reader_is_shown(tmp_path, monkeypatch):
@@ -172,7 +172,7 @@ def test_blanks_without_end_are_looked_at_once(text):
 
 
 def test_every_reader_is_the_one_of_its_name():
-    assert len(MODULE_OF) == 27
+    assert len(MODULE_OF) == 30
     for name in MODULE_OF:
         assert reader_of(name).name == name
     assert [name for name in MODULE_OF if reader_of(name).slow] == list(MODULE_OF)[-3:]

@@ -22,11 +22,11 @@ from unit.view_factory import (
 from hpcai.catalogue.figures import figures_of
 from hpcai.config.published import load_published
 from hpcai.metrics.scores.declared_checks import declared_breakdowns
-from hpcai.plots import draw_figure, to_svg
+from hpcai.plots.drawing import draw_figure
 from hpcai.plots.profiles.communication import group_phase
 from hpcai.plots.profiles.lanes import merge_spans, order_lanes
 from hpcai.plots.profiles.panels import say_why_not
-from hpcai.plots.theme import NOTHING_MEASURED
+from hpcai.plots.theme import NOTHING_MEASURED, to_svg
 from hpcai.profiles.views import as_view
 
 REASON = "libdarshan.so was not found in $HOME or $PATH; " + "install darshan-runtime or name its path. " * 8

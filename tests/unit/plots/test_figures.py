@@ -15,7 +15,8 @@ from unit.record_factory import make_mixed_study, make_record, make_study, write
 
 from hpcai.catalogue.figures import figures_of
 from hpcai.metrics.run_tables import collect_epochs, collect_runs, compute_scaling, summarise_scales
-from hpcai.plots import draw_figure, to_png, to_svg
+from hpcai.plots.drawing import draw_figure
+from hpcai.plots.theme import to_png, to_svg
 
 Tables = dict[str, pd.DataFrame]
 STUDIES = {

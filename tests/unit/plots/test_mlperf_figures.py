@@ -14,7 +14,7 @@ from matplotlib.text import Text
 from unit.plots.mlperf_factory import make_principal, make_result, make_results, make_runs, make_weak
 
 from hpcai.catalogue.figures import figures_of
-from hpcai.plots import draw_figure
+from hpcai.plots.drawing import draw_figure
 from hpcai.plots.rounds import marks as mlperf_marks
 from hpcai.plots.rounds.marks import TOO_MANY
 from hpcai.plots.rounds.principal_components import outline

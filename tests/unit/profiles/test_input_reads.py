@@ -54,9 +54,10 @@ def watched(tmp_path, monkeypatch):
     """Return the views of a run on two ranks whose data were staged, or trained on in place."""
 
     def make(raw: dict[str, str | bytes], *options: str) -> dict[str, pd.DataFrame]:
-        members = [SimpleNamespace(content_bytes=6_000_000)]
+        members = SimpleNamespace(total=lambda column: {"content_bytes": 6_000_000}[column])
         monkeypatch.setattr(module, "read_pack", lambda _: SimpleNamespace(packed_bytes=500, members=lambda _: members))
-        entries = SimpleNamespace(splits={"train": [SimpleNamespace(bytes=6_000_000)]}, root=lambda _: "/data")
+        entries = SimpleNamespace(total=lambda column: {"bytes": 6_000_000}[column])
+        entries = SimpleNamespace(files={"train": entries}.__getitem__, root=lambda _: "/data")
         monkeypatch.setattr(module, "read_manifest", lambda _: entries)
         profile = make_profile(tmp_path / "p", "io", raw, tool=TOOL, ranks_per_node=2)
         origin = profile.record.provenance

@@ -91,6 +91,19 @@ def test_a_tool_that_is_named_needs_no_capability(programs):
     assert "perf is not on the PATH" in find_instrument(plan("counters", **named)).reason
 
 
+def test_rocprofv3_is_put_around_the_first_rank_alone(programs, tmp_path):
+    named = {**GPU, "profilers": {"kernels": "rocprofv3"}}
+    assert isinstance(find_instrument(plan("kernels", **named)), Missing)
+    programs("rocprofv3", "'\"$*\"'")
+    words = find_instrument(plan("kernels", **named)).wrap(["python", "-m", "rank"], tmp_path)
+    assert words[words.index("--") :] == ["--", "python", "-m", "rank"]
+    (prefix,) = [words[words.index("sh") : words.index("--")]]
+    command, shell = [*prefix, "python", "-m", "rank"], {"PATH": "/usr/bin:/bin"}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=shell).stdout
+    assert str(tmp_path.resolve()) in said
+    assert said.strip().endswith("-- python -m rank")
+
+
 def test_an_unknown_accelerator_is_not_guessed(programs):
     assert "nvidia-smi is not on the PATH" in find_instrument(plan("kernels", **GPU)).reason
     programs("nvidia-smi", "No devices were found", 6)

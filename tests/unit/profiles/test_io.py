@@ -30,7 +30,7 @@ def views(tmp_path, monkeypatch):
             return Reading(pd.DataFrame(seen), "Darshan", Path("a"), 1, 1)
 
         files = pd.DataFrame({"module": ["POSIX"] * 2, "file": ["x", "y"]})
-        members = [SimpleNamespace(content_bytes=300), SimpleNamespace(content_bytes=200)]
+        members = SimpleNamespace(total=lambda column: {"content_bytes": 300 + 200}[column])
         shards = [SimpleNamespace(split=split, bytes=size) for split, size in (("train", 80), ("validation", 20))]
         packed = SimpleNamespace(packed_bytes=100, shards=shards, members=lambda split: members)
         monkeypatch.setattr(module, "read_darshan_logs", logs)

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from unit.parsers.tool_output import hand_made
 from unit.profiles.profile_folders import STEPS_S, make_profile
 from unit.profiles.timeline_text import timeline_text
 
@@ -9,7 +10,7 @@ from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ParseError
 from hpcai.parsers.reading import Reading
 from hpcai.profiles import kernels as module
-from hpcai.profiles.kernels import kernel_views
+from hpcai.profiles.kernels import WHOLE_RUN, kernel_views
 from hpcai.profiles.reading import read_profiles
 
 START_S = 1000 + STEPS_S[0]
@@ -102,3 +103,21 @@ def test_overall_utilisation_is_the_time_in_which_anything_computes(profiled):
     for ranks in (1, 2):
         busy = profiled(table, ranks=ranks)["kernels"]["device_busy_ratio"]
         assert busy.to_list() == pytest.approx([0.050 / 0.5] * len(busy))
+
+
+def test_traces_of_rocprofv3_fill_the_same_tables(tmp_path):
+    raw = {
+        f"rocprof_{name}": hand_made(f"rocprofv3_{name}").read_bytes()
+        for name in ("kernel_trace.csv", "memory_copy_trace.csv")
+    }
+    views = kernel_views(make_profile(tmp_path / "p", "kernels", raw, tool="rocprofv3"))
+    kernels = views["kernels"].set_index("category")
+    assert set(kernels["tool"]) == {"rocprofv3"}
+    assert kernels["share_ratio"].sum() == pytest.approx(1.0)
+    assert kernels.loc["GEMM", "total_s"] == pytest.approx(330e-6)
+    assert kernels.loc["memcpy", "total_s"] == pytest.approx(80e-6)
+    # From 0 to 1000 us; nothing computes from 400 to 500 and, but for the collective, from 800 to 870.
+    assert kernels["device_busy_ratio"].iloc[0] == pytest.approx(0.83)
+    assert all(WHOLE_RUN() in reasons for reasons in kernels["reasons"])
+    with pytest.raises(ParseError):
+        kernel_views(make_profile(tmp_path / "q", "kernels", {"rocprof.log": b""}, tool="rocprofv3"))

@@ -1,9 +1,13 @@
 """Power and energy meters: what is sampled, and the reasons for missing ones."""
 
 import csv
+import threading
 import time
+from base64 import b64encode
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from unit.parsers.tool_output import hand_made
 
 from hpcai.profiles.power_meters import WHAT_GIVES_IT, Meter, find_power_meters, metered
 
@@ -104,4 +108,54 @@ def test_ipmi_tells_the_power_of_the_node(tmp_path, monkeypatch, watts, found):
 def test_meters_are_looked_for_in_order_and_declared_power_is_the_last_resort(tmp_path):
     order = [reason.partition(":")[0].lower() for reason in find_power_meters(tmp_path / "nothing")[1]]
     assert order == [name for name in WHAT_GIVES_IT if name in order]
-    assert [*WHAT_GIVES_IT] == ["rapl", "nvml", "slurm", "ipmi", "declared"]
+    assert [*WHAT_GIVES_IT] == ["rapl", "nvml", "amd_smi", "slurm", "ipmi", "redfish", "declared"]
+
+
+def of(meters, instrument):
+    return next(meter for meter in meters if meter.instrument == instrument)
+
+
+def test_amd_smi_tells_the_power_of_each_accelerator(tmp_path, monkeypatch):
+    tool = tmp_path / "amd-smi"
+    answer = hand_made("amd_smi_metric.json")
+    tool.write_text(f"#!/bin/sh\n[ \"$*\" = 'metric --power --json' ] && cat {answer}\n")
+    tool.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert of(find_power_meters(tmp_path / "nothing")[0], "amd_smi").sample() == [(0, 142_000), (1, "")]
+    tool.write_text("#!/bin/sh\necho 'no accelerator'\nexit 1\n")
+    assert any(reason.startswith("amd_smi") for reason in find_power_meters(tmp_path / "nothing")[1])
+
+
+@pytest.fixture
+def controller():
+    """Return what answers as a node's management controller, and its address; without its password it refuses."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.headers["Authorization"] != "Basic " + b64encode(b"reader:secret").decode():
+                return self.send_error(401)
+            body = hand_made("redfish_power.json").read_bytes()
+            self.send_response(200)
+            self.end_headers()
+            return self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/redfish/v1/Chassis/1/Power"
+        server.shutdown()
+
+
+def test_redfish_tells_the_power_of_the_node_to_whom_netrc_names(tmp_path, monkeypatch, controller):
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    refused = find_power_meters(tmp_path / "nothing", controller)[1]
+    assert any(reason.startswith("Redfish") and "401" in reason for reason in refused)
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login reader password secret\n")
+    for fragment, milliwatts in (("", 612_000), ("#/PowerControl/1", 241_000)):
+        meters, _ = find_power_meters(tmp_path / "nothing", controller + fragment)
+        assert of(meters, "redfish").sample() == [(0, milliwatts)]
+    assert any("#/PowerControl/9" not in reason and "Redfish" in reason
+               for reason in find_power_meters(tmp_path / "nothing", controller + "#/PowerControl/9")[1])  # fmt: skip
+    assert any(reason.startswith("Redfish: the machine file") for reason in find_power_meters(tmp_path / "nothing")[1])

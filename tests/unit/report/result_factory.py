@@ -37,13 +37,13 @@ from hpcai.metrics.scores.ranking import rank_results
 from hpcai.metrics.scores.result_scores import name_datasets, score_machines, score_scales
 from hpcai.metrics.scores.trial_scores import score_trials
 from hpcai.metrics.scores.variant_effects import compare_variants
-from hpcai.plots import to_svg
 from hpcai.plots.interactive import spec_to_svg, to_spec
 from hpcai.plots.roofline.chart import draw_memory_roofline, draw_roofline
 from hpcai.plots.scaling.chart import draw_scaling
 from hpcai.plots.scores.ranking import plot_ranking
 from hpcai.plots.scores.times import plot_time_to_train
 from hpcai.plots.scores.trials import plot_scores
+from hpcai.plots.theme import to_svg
 from hpcai.profiles.collect import summarise_views
 from hpcai.profiles.views import VIEWS, as_view
 from hpcai.records.run import RunRecord

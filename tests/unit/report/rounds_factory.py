@@ -8,7 +8,8 @@ from unit.plots.mlperf_factory import make_efficiencies, make_principal, make_re
 from hpcai.catalogue.figures import figures_of
 from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
-from hpcai.plots import draw_figure, to_svg
+from hpcai.plots.drawing import draw_figure
+from hpcai.plots.theme import to_svg
 
 NASTY = "<script>alert(1)</script>"
 

@@ -11,7 +11,8 @@ from hpcai.catalogue.figures import figures_of
 from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
 from hpcai.mlperf_hpc.compliance.checked_round import read_checked_round
-from hpcai.plots import draw_figure, to_svg
+from hpcai.plots.drawing import draw_figure
+from hpcai.plots.theme import to_svg
 from hpcai.report.page import write_rounds_page
 
 SOURCES = Path(__file__).parents[3] / "reports"

@@ -58,26 +58,42 @@ def measure_allreduce(
     limit_s
         Time limit for everything [s].
     """
+    asked = ["--cores-per-rank", str(cores_per_rank), "--device", device, *options]
     with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "allreduce.json"
-        timeline = Path(folder) / "timeline.json"
-        command = [*python, *PROGRAM, "--output", str(output), "--limit-s", str(limit_s), "--engine", engine]
-        command += ["--record", str(timeline)] if engine == USUAL_ENGINE else []
-        command += ["--cores-per-rank", str(cores_per_rank), "--device", device, *options]
-        problem = _run(command, Path(folder) / "output.log", limit_s)
-        try:
-            report = read_part(AllreduceReport, output)
-        except (RecordError, OSError) as error:
-            problem = problem or f"the launcher succeeded, but the ranks' report is missing: {error}"
-            report = AllreduceReport(engine=engine)
-        report = add_transfers(report, timeline)
+        return measure_allreduce_in(Path(folder), python, engine, asked, limit_s)
+
+
+def measure_allreduce_in(
+    folder: Path, python: Sequence[str], engine: Engine, options: Sequence[str], limit_s: int
+) -> AllreduceReport:
+    """Start ranks that time allreduces, as :func:`measure_allreduce`, with their files in a folder.
+
+    Parameters
+    ----------
+    folder
+        Seen by the node of the first rank, which may be another one than this.
+    python, engine, limit_s
+        As for :func:`measure_allreduce`.
+    options
+        Of the program, besides those that follow from the others.
+    """
+    output, timeline = folder / "allreduce.json", folder / "timeline.json"
+    command = [*python, *PROGRAM, "--output", str(output), "--limit-s", str(limit_s), "--engine", engine]
+    command += ["--record", str(timeline)] if engine == USUAL_ENGINE else []
+    problem = run_launcher([*command, *options], folder / "output.log", limit_s)
+    try:
+        report = read_part(AllreduceReport, output)
+    except (RecordError, OSError) as error:
+        problem = problem or f"the launcher succeeded, but the ranks' report is missing: {error}"
+        report = AllreduceReport(engine=engine)
+    report = add_transfers(report, timeline)
     if problem:
         report = report.model_copy(update={"not_measured": (*report.not_measured, problem)})
     return report
 
 
-def _run(command: Sequence[str], log: Path, limit_s: float) -> str:
-    """Run the launcher; return what went wrong, blank if nothing."""
+def run_launcher(command: Sequence[str], log: Path, limit_s: float) -> str:
+    """Run a launcher with its output in a file, at most ``limit_s`` [s]; return what went wrong, blank if nothing."""
     with log.open("wb") as output:
         try:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)

@@ -31,7 +31,9 @@ MODULE = "hpcai.machine.ceilings.memory"
 REPEATS = 8
 CACHES = Path("/sys/devices/system/cpu")
 UNKNOWN_CACHE_BYTES = 64 << 20
-"""Assumed last-level cache if the kernel reports none [byte]: more than most processors have per core."""
+"""Least last-level cache assumed for cores whose cache the kernel does not report [byte]: few cores may share it."""
+UNKNOWN_CORE_CACHE_BYTES = 16 << 20
+"""The same for each of many such cores [byte]: more than nearly all processors have per core."""
 TIMES_CACHE = 4
 """Ratio of array size to total cache size (STREAM's rule: McCalpin, FAQ)."""
 SMALLEST_ARRAY_BYTES = 64 << 20
@@ -133,8 +135,9 @@ def _array_bytes(threads: int, cores: Iterable[int]) -> tuple[int, str]:
 
 
 def last_level_cache_bytes(cores: Iterable[int], caches: Path = CACHES) -> int:
-    """Return the total size of the cores' last-level caches [byte]; assumed if the kernel does not report it."""
+    """Return the total size of the cores' last-level caches [byte]; assumed for a core whose cache is not reported."""
     found: dict[str, int] = {}
+    unknown = 0
     for core in cores:
         levels: list[tuple[int, str, int]] = []
         for folder in (caches / f"cpu{core}" / "cache").glob("index*"):
@@ -146,7 +149,10 @@ def last_level_cache_bytes(cores: Iterable[int], caches: Path = CACHES) -> int:
         if levels:
             _, shared, size_bytes = max(levels)
             found[shared] = size_bytes
-    return sum(found.values()) or UNKNOWN_CACHE_BYTES
+        else:
+            unknown += 1
+    assumed_bytes = max(UNKNOWN_CACHE_BYTES, unknown * UNKNOWN_CORE_CACHE_BYTES) if unknown else 0
+    return sum(found.values()) + assumed_bytes
 
 
 _CACHE_FILES = ("level", "size", "shared_cpu_list")

@@ -16,7 +16,7 @@ SONAME = "libblas.so.3"
 NO_HPCC = Message(
     "library.no_hpcc",
     "not measured: the program hpcc is not installed; install the {package}, or name a site's own HPL in the machine "
-    "file (hpl.command), or build one: docs/how-to/run_hpl.md",
+    "file (hpl.command), or HPL's source, which the workflow then compiles (hpl.source): docs/how-to/run_hpl.md",
 )
 
 

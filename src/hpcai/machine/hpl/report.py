@@ -72,21 +72,25 @@ def judge_run(run: HplRun) -> HplRun:
     """
     if run.reason:
         return run
+    reasons = faults_of(run)
+    if run.cpu_ratio is None:
+        reasons.append("whether the run had the cores to itself is not known")
+    return run.model_copy(update={"accepted": not reasons, "reason": "; ".join(reasons)})
+
+
+def faults_of(run: HplRun) -> list[str]:
+    """Return what is wrong with a run, one sentence each; that its use of the cores is unknown is no fault."""
     reasons = []
     if run.verdict != "passed":
         reasons.append(f"the residual check reports {run.verdict}")
     if run.measured_time_s is None or run.measured_time_s < SHORTEST_S:
         reasons.append(f"shorter than {SHORTEST_S:g} s")
-    if not _is_at_least(run.cpu_ratio, LEAST_CPU_RATIO):
-        reasons.append(
-            "whether the run had the cores to itself is not known"
-            if run.cpu_ratio is None
-            else OFF_CORE(percent=100 * run.cpu_ratio, least=100 * LEAST_CPU_RATIO)
-        )
+    if run.cpu_ratio is not None and not _is_at_least(run.cpu_ratio, LEAST_CPU_RATIO):
+        reasons.append(OFF_CORE(percent=100 * run.cpu_ratio, least=100 * LEAST_CPU_RATIO))
     if run.steal_ratio is not None and run.steal_ratio > MOST_STEAL_RATIO:
         reasons.append(f"the hypervisor took {100 * run.steal_ratio:.1f} % of the cores' time")
-    return run.model_copy(update={"accepted": not reasons, "reason": "; ".join(reasons)})
+    return reasons
 
 
-def _is_at_least(value: float | None, limit: float) -> bool:
-    return value is not None and math.isfinite(value) and value >= limit
+def _is_at_least(value: float, limit: float) -> bool:
+    return math.isfinite(value) and value >= limit

@@ -1,4 +1,4 @@
-"""Run HPL on this machine with Debian's ``hpcc`` or a site's own, one test per start, and monitor its core time.
+"""Run HPL here with Debian's ``hpcc``, a site's own or one built here, one test per start, and monitor its core time.
 
 ``hpcc`` always runs the whole HPC Challenge suite, HPL last; the size of the tests follows the order of the matrix. So
 every start takes some seconds more than HPL itself (``start_s`` of each run).
@@ -13,16 +13,18 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpcai.core.errors import LaunchError, ParseError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message
+from hpcai.machine.hpl.build import HplBuild
 from hpcai.machine.hpl.input import NAME, OWN_NAME, HplTest, write_input
 from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
 from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
 from hpcai.parsers.hpl import operations, read_hpl
+from hpcai.records.run import read_part
 
 COMM = 15
 """Letters of a program's name that the kernel keeps (proc(5), comm)."""
@@ -206,8 +208,6 @@ def _read_steal() -> float:
     return int(fields[8]) / os.sysconf("SC_CLK_TCK")
 
 
-__all__ = ["HplReport", "HplRun", "HplTest", "run_hpl"]
-
 logger = logging.getLogger(__name__)
 LONGEST_S = 900.0
 ATTEMPTS = 3
@@ -228,7 +228,11 @@ class _Times:
 
 
 def run_hpl(
-    tests: Sequence[Mapping[str, int]], raw_folder: Path, attempts: int = ATTEMPTS, command: Sequence[str] = ()
+    tests: Sequence[Mapping[str, int]],
+    raw_folder: Path,
+    attempts: int = ATTEMPTS,
+    command: Sequence[str] = (),
+    build: str | Path | None = None,
 ) -> str:
     """Run HPL for each test; return a :class:`HplReport` as JSON.
 
@@ -241,10 +245,12 @@ def run_hpl(
     attempts
         Starts of a test until one of them had the cores to itself.
     command
-        A site's own HPL (machine file, ``hpl.command``); blank: ``hpcc``.
+        A site's own HPL (machine file, ``hpl.command``); blank: what was built, or ``hpcc``.
+    build
+        Report of an HPL that was compiled here (:class:`hpcai.machine.hpl.build.HplBuild`); None: none was.
     """
     wanted = [HplTest.model_validate(dict(test)) for test in tests]
-    program, blas, reason = _find_program(command)
+    program, blas, reason = _find_program(command, read_part(HplBuild, Path(build)) if build else None)
     if reason:
         missing = tuple(HplRun(**test.model_dump(), reason=reason) for test in wanted)
         return HplReport(runs=missing, reason=reason).model_dump_json(indent=1)
@@ -262,18 +268,26 @@ def run_hpl(
     return report.model_dump_json(indent=1)
 
 
-def _find_program(command: Sequence[str]) -> tuple[Program, BlasLibrary, str]:
+def _find_program(command: Sequence[str], built: HplBuild | None) -> tuple[Program, BlasLibrary, str]:
     """Return what is to be started, its BLAS as far as it is known, and why there is none."""
+    if built and not command:
+        return _built_program(built)
     if command:
         program = Program.of_site(command)
-        found = shutil.which(program.words[0])
-        return program, BlasLibrary(), "" if found else NO_COMMAND(word=program.words[0])
+        first = program.words[0]
+        return program, BlasLibrary(), "" if shutil.which(first) else NO_COMMAND(word=first)
     blas, launcher = find_blas(), find_launcher()
-    reason = blas.reason
-    if not reason and launcher is None:
-        reason = f"not measured: mpirun is not installed; Open MPI, which comes with {PACKAGE}"
-    words = build_command(launcher or "", "{processes}")
-    return Program(tuple(words), environment=ONE_THREAD), blas, reason
+    no_launcher = "" if launcher else f"not measured: mpirun is not installed; Open MPI, which comes with {PACKAGE}"
+    words = tuple(build_command(launcher or "", "{processes}"))
+    return Program(words, environment=ONE_THREAD), blas, blas.reason or no_launcher
+
+
+def _built_program(built: HplBuild) -> tuple[Program, BlasLibrary, str]:
+    launcher = shutil.which("mpirun")
+    reason = built.reason or ("" if launcher else "mpirun is not on the PATH")
+    program = Program.of_site(build_command(launcher or "", "{processes}", built.program))
+    program = replace(program, rank=Path(built.program).name[:COMM], environment=ONE_THREAD)
+    return program, BlasLibrary(built.library_path, built.library), reason and f"not measured: {reason}"
 
 
 def find_launcher() -> str | None:
@@ -281,13 +295,13 @@ def find_launcher() -> str | None:
     return shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 
 
-def build_command(launcher: str, processes: int | str) -> list[str]:
-    """Return the command of one start.
+def build_command(launcher: str, processes: int | str, program: str = "hpcc") -> list[str]:
+    """Return the command of one start by Open MPI.
 
     Ranks are not bound: the launcher would bind every start's ranks to the same first cores, even if these are busy.
     """
     as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return [launcher, *as_root, "--bind-to", "none", "-np", str(processes), "hpcc"]
+    return [launcher, *as_root, "--bind-to", "none", "-np", str(processes), program]
 
 
 def _try_test(test: HplTest, program: Program, raw_folder: Path, attempts: int) -> Iterator[HplRun]:

@@ -6,7 +6,7 @@ space, copies are inside element-wise kernels, and names of attention contain "f
 
 import re
 
-RULE_SET = "kernels 1"
+RULE_SET = "kernels 2"
 """Name and version of this table; every change of a rule changes it, because shares depend on it."""
 
 MEMCPY, ALLREDUCE, ARRANGEMENT = "memcpy", "allreduce", "data arrangement"
@@ -69,7 +69,7 @@ Sums over segments (UnsortedSegmentSum) are reductions, because they add. Scatte
 data arrangement, like gathers, because they mostly move data."""
 
 KERNEL_RULES: tuple[tuple[str, str], ...] = (
-    (MEMCPY, r"^\[CUDA mem(?:cpy|set)|^(?:MEMCPY|MEMSET|Memcpy|Memset)"),
+    (MEMCPY, r"^\[CUDA mem(?:cpy|set)|^(?:MEMCPY|MEMSET|Memcpy|Memset)|^MEMORY_COPY|^__amd_rocclr_"),
     (ALLREDUCE, r"nccl\w*All_?Reduce"),
     (COLLECTIVES, r"\bnccl(?:Dev)?(?:Kernel)?_?\w*"),
     (ATTENTION, r"flash_?(?:fwd|bwd|fprop|bprop|attn)|fmha|[_:]sdpa_|[Ff]lashAttn|[Aa]ttention(?:Kernel|_kernel)"),
@@ -78,19 +78,19 @@ KERNEL_RULES: tuple[tuple[str, str], ...] = (
         r"nchwToNhwc|nhwcToNchw|nchwTo\w+Kernel|region_transform|CatArrayBatchedCopy|direct_copy_kernel|copy_device_to_device|"
         r"index_elementwise_kernel|vectorized_gather_kernel|Gather\w*Kernel|gather\w*Kernel|indexSelect|[Ss]catter\w*[Kk]ernel|"
         r"tensorTransformGeneric|SwapDimension|ShuffleInTensor|Concat(?:Fixed|Variable)Kernel|SplitV?OpKernel|PadInput|"
-        r"[Tt]ranspose\w*[Kk]ernel|StridedSlice|SliceKernel|TileKernel|"
+        r"[Tt]ranspose\w*[Kk]ernel|batched_transpose_|StridedSlice|SliceKernel|TileKernel|"
         r"^(?:wrapped_|loop_|input_)?(?:transpose|copy|concatenate|slice|dynamic_slice|dynamic_update_slice|gather|pad|reverse)"
         r"(?:_fusion)?[._\d]*$",
     ),
     (BATCH_NORM, r"\bbn_(?:fw|bw)_|bn_(?:fw|bw)_(?:tr|inf)|batch_?norm|BatchNorm"),
     (LAYER_NORM, r"layer_?norm|LayerNorm|[Gg]roup_?[Nn]orm|[Ii]nstance_?[Nn]orm"),
-    (POOLING, r"(?:max|avg|average)_?pool|pooling_(?:fw|bw)|MaxPool|AvgPool|AveragePool"),
+    (POOLING, r"(?:max|avg|average)_?pool|pooling_(?:fw|bw)|mloPooling|MaxPool|AvgPool|AveragePool"),
     (
         CONVOLUTION,
         r"fprop|dgrad|wgrad|convolve|winograd|implicit_gemm|fft2d_(?:r2c|c2r)|[shi]\d*cudnn_|[Cc]onv[123][Dd]|conv_depthwise|"
-        r"im2col|col2im|^convolution[._\d]*$",
+        r"im2col|col2im|miopen\w*Conv|MIOpenConv|igemm_(?:fwd|bwd|wrw)|naive_conv_|^convolution[._\d]*$",
     ),
-    (GEMM, r"gemm|Gemm|GEMM|gemv|splitKreduce|nvjet_|^dot[._\d]*$"),
+    (GEMM, r"gemm|Gemm|GEMM|gemv|splitKreduce|nvjet_|^Cijk_|^dot[._\d]*$"),
     (OPTIMISER, r"multi_tensor_apply_kernel|[Ff]used_?[Aa]dam|ApplyGradientDescent|ApplyMomentum|ApplyAdam"),
     (
         REDUCTION,

@@ -18,10 +18,10 @@ from hpcai.rules.table import rules_of
 
 WHOLE_NODES = "slurm"
 """The meter that covers all nodes of a run, with all their components."""
-METERS = {"cpu": ("rapl",), "gpu": ("nvml", "rapl")}
-"""Meters of one node that together count what computes; the first one has to be there."""
-WHOLE_NODE = "ipmi"
-"""The meter that counts one node and all that is in it; slow, and therefore asked last."""
+METERS = {"cpu": (("rapl",),), "gpu": (("nvml", "rapl"), ("amd_smi", "rapl"))}
+"""Meters of one node that together count what computes; the first one of a group has to be there."""
+WHOLE_NODE = ("ipmi", "redfish")
+"""The meters that count one node and all that is in it; slow, and therefore asked last."""
 NO_POWER = Message("trial_scores.no_power", "no FLOPS per watt: power was neither measured nor declared")
 NO_POWER_BUT = Message(
     "trial_scores.no_power_but",
@@ -79,9 +79,9 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
     -------
     Power
         Slurm's power of all nodes; on one node else the sum of its meters, on accelerators never without theirs, else
-        IPMI's power of the node; last of all the declared power of a node times the nodes, labelled so. HPC AI500
-        V2.0 does not say how to measure power (benchmarks.md 7.2). A meter that gave no more than 0 W stood still: it
-        is left out, and `reason` says so.
+        the power of the node by IPMI, then Redfish; last of all the declared power of a node times the nodes, labelled
+        so. HPC AI500 V2.0 does not say how to measure power (benchmarks.md 7.2). A meter that gave no more than 0 W
+        stood still: it is left out, and `reason` says so.
     """
     measured = power[power["mean_power_w"] > 0]
     still = _say_still(power[power["mean_power_w"] <= 0])
@@ -89,11 +89,13 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
     if WHOLE_NODES in meters:
         return _measured([meters[WHOLE_NODES]], still)
     # Without a machine file, accelerators, which RAPL does not cover, cannot be ruled out.
-    wanted = METERS[machine.device.kind if machine is not None else "gpu"]
+    groups = METERS[machine.device.kind if machine is not None else "gpu"]
+    wanted = next((group for group in groups if group[0] in meters), groups[0])
+    whole = [name for name in WHOLE_NODE if name in meters]
     if wanted[0] in meters and nodes == 1:
         return _measured([meters[name] for name in wanted if name in meters], still)
-    if WHOLE_NODE in meters and nodes == 1:
-        return _measured([meters[WHOLE_NODE]], still)
+    if whole and nodes == 1:
+        return _measured([meters[whole[0]]], still)
     if machine is not None and machine.power is not None:
         reason = DOUBTFUL_POWER(doubts=", ".join(still)) if still else ""
         return Power(machine.power.node_power_w * nodes, "declared", machine.power.source, reason)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 LEVEL = 0.95
 """Confidence level of all intervals."""
@@ -153,7 +153,7 @@ def interval_of(sample: Sample, level: float = LEVEL) -> Estimate:
         return Estimate(sample.value, _NAN, _NAN, 1, method, "one run: no interval")
     if n < FEWEST_FOR_INTERVAL or values.min() <= 0:
         return Estimate(sample.value, float(values.min()), float(values.max()), n, f"{word}, range of {n} runs")
-    factor = math.exp(float(stats.t.ppf(0.5 + level / 2, n - 1)) * sample.relative_error)
+    factor = math.exp(float(stdtrit(n - 1, 0.5 + level / 2)) * sample.relative_error)
     return Estimate(sample.value, sample.value / factor, sample.value * factor, n, method)
 
 
@@ -213,7 +213,7 @@ def ratio_of(above: Sample, below: Sample, level: float = LEVEL) -> Estimate:
     if variance == 0:
         return Estimate(ratio, ratio, ratio, n, method)
     freedom = variance**2 / sum(part**2 / (side.n - 1) for part, side in zip(parts, (above, below), strict=True))
-    factor = math.exp(float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance))
+    factor = math.exp(float(stdtrit(freedom, 0.5 + level / 2)) * math.sqrt(variance))
     return Estimate(ratio, ratio / factor, ratio * factor, n, method)
 
 

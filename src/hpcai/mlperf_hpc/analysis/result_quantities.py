@@ -61,6 +61,7 @@ def summarise_runs(runs: pd.DataFrame) -> dict[str, Any]:
         "kept": len(kept),
         "samples_per_unit": divide(parts["global_batch_samples"], units),
         **_shares(kept),
+        **_movement(kept),
         **_rates(kept, units),
         "budget_unit_h": parts["run_s"] / SECONDS_PER_HOUR * units,
         "budget_std_unit_h": parts["run_std_s"] / SECONDS_PER_HOUR * units,
@@ -153,6 +154,15 @@ def _shares(kept: pd.DataFrame) -> dict[str, float]:
         "evaluation_share_ratio": divide(mean(kept["evaluation_alone_s"]), run_s),
         "train_share_ratio": divide(mean(kept["train_s"]), run_s),
         "extra_share_ratio": divide(mean(kept["extra_s"]), run_s),
+    }
+
+
+def _movement(kept: pd.DataFrame) -> dict[str, float]:
+    """Time to solution with all staging and without any; NaN if a kept run did not log its staging."""
+    without = kept["run_s"] - kept["staging_in_run_s"]
+    return {
+        "run_with_movement_s": mean(without + kept["staging_s"]),
+        "run_without_movement_s": mean(without.where(kept["staging_s"].notna())),
     }
 
 

@@ -22,6 +22,7 @@ from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN, divide
 from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
+from hpcai.mlperf_hpc.analysis.weak_backtest import backtest_table
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.compliance.tables import verdict_table
@@ -273,9 +274,11 @@ def analyse_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame
     """
     runs = tables["mlperf_runs"]
     results, weak = result_table(runs), tables["mlperf_weak"]
+    marked = mark_repeats(weak.assign(label=label_results(weak)), runs)
     return {
         **tables,
-        "mlperf_weak": mark_repeats(weak.assign(label=label_results(weak)), runs),
+        "mlperf_weak": marked,
+        "mlperf_weak_backtest": backtest_table(runs, marked),
         "mlperf_results": results,
         "mlperf_efficiencies": efficiency_table(results, tables["mlperf_systems"]),
         "mlperf_principal": principal_table(runs, results),

@@ -31,7 +31,10 @@ STUDY_RUN_COLUMNS = columns_of("runs")
 """The columns of :func:`hpcai.metrics.run_tables.collect_runs`."""
 STUDY_EPOCH_COLUMNS = columns_of("epochs")
 """The columns of :func:`hpcai.metrics.run_tables.collect_epochs`."""
-_TEXTS = ("precision", "compression", "engine", "commit", "lock_sha256", "page_cache", "plan_digest", "staging_place")
+_TEXTS = (
+    *("precision", "compression", "engine", "commit", "lock_sha256", "page_cache", "plan_digest", "staging_place"),
+    *("input_from", "staging_from"),
+)
 _FAILURES_NAMED = 3
 LARGEST_SEED = 2**62
 """Larger seeds do not fit an integer column."""

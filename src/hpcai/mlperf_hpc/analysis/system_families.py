@@ -1,5 +1,6 @@
 """Assign submissions to families of machines: by accelerator model or, without accelerators, processor model."""
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -7,6 +8,7 @@ import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.rounds.model import Round
+from hpcai.mlperf_hpc.rounds.systems import whole_number
 
 SYSTEM_COLUMNS = columns_of("mlperf_systems")
 """Table ``mlperf_systems``: one row per submission's system; ``source`` is the system file."""
@@ -28,6 +30,7 @@ def system_table(rounds: Iterable[Round]) -> pd.DataFrame:
         (round_.name, submission.name): {
             "accelerator": submission.system.accelerator,
             "processor": submission.system.processor,
+            "processor_cores": _cores(submission.system.fields.get("host_processor_core_count")),
             "family": name_family(submission.system.accelerator or submission.system.processor),
             "source": submission.system.source,
         }
@@ -37,6 +40,12 @@ def system_table(rounds: Iterable[Round]) -> pd.DataFrame:
     }
     records = [{"origin": origin, "submission": name, **fields} for (origin, name), fields in rows.items()]
     return pd.DataFrame(records, columns=list(SYSTEM_COLUMNS))
+
+
+def _cores(value: object) -> float:
+    """Return the cores of one processor; NaN without a plausible number."""
+    number = whole_number(value)
+    return float(number) if number else math.nan
 
 
 def name_family(model: str) -> str:

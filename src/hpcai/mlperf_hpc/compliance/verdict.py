@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from hpcai.core.files import real_path
-from hpcai.mlperf_hpc.compliance.checked_round import check_round
+from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound, check_round
 from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
 from hpcai.mlperf_hpc.compliance.package import OrganisationVerdict, judge_organisation
@@ -132,7 +132,20 @@ def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
     ParseError
         If the source cannot be read or holds no log.
     """
-    index = SourceIndex(source, entries=[])
+    return judge_round(SourceIndex(source, entries=[]), rule_set)[0]
+
+
+def judge_round(index: SourceIndex, rule_set: str | None = None) -> tuple[PackageVerdict, CheckedRound]:
+    """Judge a source as :func:`judge` does, and return its round as well; each log is read once.
+
+    Parameters
+    ----------
+    index
+        Index of the source with ``entries``, whose logs were not read yet.
+    rule_set
+        Such as "3.0.0"; None to choose it automatically.
+    """
+    source = index.source
     checked, remains = check_round(index, read_remains, rule_set=rule_set)
     rules = checked.choice.rule_set
     logs = {path: Evidence(checked.verdicts[path], remains[path]) for path in remains}
@@ -151,7 +164,7 @@ def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
     found = [finding for part in parts for finding in part.findings]
     hygiene = check_hygiene(index.entries or [])
     failed = any(finding.failed for finding in found) or not all(one.accepted for one in submissions)
-    return PackageVerdict(
+    verdict = PackageVerdict(
         source=str(source),
         name=checked.round.name,
         rule_set=rules,
@@ -164,6 +177,7 @@ def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
         findings=(*found, *hygiene),
         not_checked=_not_checked(index, tops),
     )
+    return verdict, checked
 
 
 def _names(found: Round, tops: list[str], source: Path) -> dict[str, str]:

@@ -107,11 +107,11 @@ def exchange_time(links: pd.DataFrame, engine: str, setting: Setting, parameters
     if calls.empty:
         known = ", ".join(str(one) for one in sorted(own["ranks"].unique())) if len(own) else "none"
         return _unknown(NO_CALLS(ranks=setting.ranks, scope=scope, engine=engine, known=known))
-    call_s = _interpolate(calls, sent.size_bytes)
+    call_s = interpolate_time(calls, sent.size_bytes)
     if math.isnan(call_s):
         sizes = {"smallest": float(calls["bytes"].min()), "largest": float(calls["bytes"].max())}
         return _unknown(OTHER_SIZE(size_bytes=sent.size_bytes, **sizes))
-    transfer_s = _interpolate(own[(own["what"] == TRANSFER) & (own["ranks"] == setting.ranks)], sent.size_bytes)
+    transfer_s = interpolate_time(own[(own["what"] == TRANSFER) & (own["ranks"] == setting.ranks)], sent.size_bytes)
     waiting_s = 0.0 if math.isnan(transfer_s) else max(call_s - transfer_s, 0.0)
     basis = CALLS(messages=sent.count, size_bytes=sent.size_bytes, ranks=setting.ranks, scope=scope)
     more_s = 0.0 if math.isnan(cycle_s) else max(cycle_s - DEFAULT_CYCLE_S, -waiting_s)
@@ -119,7 +119,7 @@ def exchange_time(links: pd.DataFrame, engine: str, setting: Setting, parameters
     return ExchangeTime(sent.count * (call_s + more_s), sent.count * (waiting_s + more_s), sent.count, words)
 
 
-def _interpolate(rows: pd.DataFrame, size_bytes: float) -> float:
+def interpolate_time(rows: pd.DataFrame, size_bytes: float) -> float:
     """Return the median time of a message on logarithmic scales [s]; NaN outside of the measured sizes."""
     times = rows.groupby("bytes")["time_s"].median()
     sizes = times.index.to_numpy(float)

@@ -15,7 +15,7 @@ import pandas as pd
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import is_allreduce_transfer
-from hpcai.predict.scales.exchange import DEFAULT_CYCLE_S
+from hpcai.predict.scales.exchange import DEFAULT_CYCLE_S, interpolate_time
 from hpcai.predict.scales.measured import Floats
 
 SETTLED_STEPS = 4
@@ -207,7 +207,7 @@ def typical_step(steps: Sequence[StepParts]) -> StepParts:
     return StepParts(tuple(messages), after_s, step_s)
 
 
-def replay_step(step: StepParts, change: Change = AS_PROFILED, latency_s: float = math.nan) -> float:
+def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.DataFrame | None = None) -> float:
     """Return the duration of a step [s]: of the last of several in a row.
 
     Parameters
@@ -216,27 +216,40 @@ def replay_step(step: StepParts, change: Change = AS_PROFILED, latency_s: float 
         Its parts, as `typical_step` returns them.
     change
         What is different.
-    latency_s
-        What the transfer of a short message takes; NaN: all of a transfer is its size.
+    transfers
+        Measured transfers of as many ranks (``bytes, time_s``), which tell what shorter messages take; None: a
+        transfer's time is proportional to its size.
     """
-    changed = replace(step, messages=tuple(_change_messages(step.messages, change, latency_s)))
+    changed = replace(step, messages=tuple(_change_messages(step.messages, change, transfers)))
     ends = _run(list(_operations(changed, change)))
     return ends[_name(OWN, SETTLED_STEPS - 1, "after")] - ends[_name(OWN, SETTLED_STEPS - 2, "after")]
 
 
-def _change_messages(messages: Sequence[MessageParts], change: Change, latency_s: float) -> Iterator[MessageParts]:
+def _change_messages(
+    messages: Sequence[MessageParts], change: Change, transfers: pd.DataFrame | None
+) -> Iterator[MessageParts]:
+    latency_s = 0.0 if transfers is None else float(transfers.groupby("bytes")["time_s"].median().iloc[0])
     for message in messages:
-        short_s = 0.0 if math.isnan(latency_s) else min(latency_s, message.transfer_s)
-        per_byte_s = (message.transfer_s - short_s) / change.bandwidth_ratio
         count = 1 if math.isnan(change.fusion_bytes) else math.ceil(message.size_bytes / change.fusion_bytes)
+        split_s = message.transfer_s * _split_ratio(message.size_bytes, count, transfers)
+        short_s = min(count * latency_s, split_s)
+        # All ranks agree within the cycle that sees the last request (Horovod's RunLoopOnce): a longer cycle delays
+        # the request alone.
         more_s = 0.0 if math.isnan(change.cycle_s) else change.cycle_s - DEFAULT_CYCLE_S
         found = replace(
             message,
-            transfer_s=count * short_s + per_byte_s,
+            transfer_s=short_s + (split_s - short_s) / change.bandwidth_ratio,
             request_s=max(message.request_s + more_s / 2, 0.0),
-            agreement_s=max(message.agreement_s + more_s, 0.0),
         )
         yield found if change.negotiated else replace(found, request_s=0.0, agreement_s=0.0)
+
+
+def _split_ratio(size_bytes: float, count: int, transfers: pd.DataFrame | None) -> float:
+    """Return how much longer a message travels in so many parts, by measured transfers; 1 outside of their sizes."""
+    if transfers is None or count == 1:
+        return 1.0
+    ratio = count * interpolate_time(transfers, size_bytes / count) / interpolate_time(transfers, size_bytes)
+    return 1.0 if math.isnan(ratio) else max(ratio, 1.0)
 
 
 def _operations(step: StepParts, change: Change) -> Iterator[Operation]:

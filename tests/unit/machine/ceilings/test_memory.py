@@ -5,7 +5,12 @@ import os
 import pytest
 
 from hpcai.machine.ceilings import agreement, memory
-from hpcai.machine.ceilings.memory import UNKNOWN_CACHE_BYTES, last_level_cache_bytes, measure_memory
+from hpcai.machine.ceilings.memory import (
+    UNKNOWN_CACHE_BYTES,
+    UNKNOWN_CORE_CACHE_BYTES,
+    last_level_cache_bytes,
+    measure_memory,
+)
 from hpcai.machine.ceilings.sampling import CeilingReport, Sample
 from hpcai.profiles.ceilings_view import ceiling_rows
 
@@ -107,3 +112,10 @@ def test_unknown_caches_are_guessed(tmp_path):
     assert last_level_cache_bytes(range(4), tmp_path) == UNKNOWN_CACHE_BYTES
     cache(tmp_path, 0, 0, 3, "unreadable", "0")
     assert last_level_cache_bytes([0], tmp_path) == UNKNOWN_CACHE_BYTES
+
+
+def test_a_guess_grows_with_the_cores_whose_cache_is_unknown(tmp_path):
+    assert last_level_cache_bytes(range(128), tmp_path) == 128 * UNKNOWN_CORE_CACHE_BYTES > UNKNOWN_CACHE_BYTES
+    cache(tmp_path, 0, 3, 3, "1024K", "0")
+    assert last_level_cache_bytes(range(128), tmp_path) == (1 << 20) + 127 * UNKNOWN_CORE_CACHE_BYTES
+    assert last_level_cache_bytes(range(2), tmp_path) == (1 << 20) + UNKNOWN_CACHE_BYTES

@@ -19,8 +19,6 @@ from hpcai.workloads.opencatalyst.training.work import NO_MEAN_SIZES
 
 ROOT = Path(__file__).parents[4]
 BENCHMARKS = ("cosmoflow", "deepcam", "extreme_weather", "opencatalyst", "resnet50")
-FAST = ("cosmoflow", "opencatalyst")
-"""That compile quickly. end_to_end/test_five.py looks at the counts of smaller networks of all five."""
 GRAPHS = {
     f"{kind}_{what}": (value,)
     for what, *values in (("atoms", 10.7, 1.9, 13), ("edges", 118.4, 20.1, 150), ("triplets", 1301.5, 300.0, 1800))
@@ -51,9 +49,7 @@ def by_method(report: WorkReport) -> dict[str, WorkCount]:
     return {count.method: count for count in report.counts}
 
 
-@pytest.mark.parametrize(
-    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in BENCHMARKS if name not in FAST)]
-)
+@pytest.mark.parametrize("name", BENCHMARKS)
 def test_formula_and_optimised_hlo_agree(name: str) -> None:
     settings = plan(f"{name}_tiny")
     report = count_work(settings, GRAPHS)

@@ -43,6 +43,10 @@ def meters(**watts: float) -> pd.DataFrame:
         ({"rapl": 90.0, "ipmi": 400.0}, 0, 1, 90.0),
         ({"rapl": 90.0, "ipmi": 400.0}, 4, 1, 400.0),
         ({"ipmi": 400.0, "slurm": 900.0}, 0, 1, 900.0),
+        ({"amd_smi": 700.0, "rapl": 90.0}, 4, 1, 790.0),
+        ({"redfish": 410.0}, 4, 1, 410.0),
+        ({"redfish": 410.0, "ipmi": 400.0}, 4, 1, 400.0),
+        ({"rapl": 90.0, "redfish": 410.0}, 0, 1, 90.0),
     ],
 )
 def test_meters(found: dict[str, float], accelerators: int, nodes: int, expected_w: float) -> None:

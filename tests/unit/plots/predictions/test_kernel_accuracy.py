@@ -13,8 +13,8 @@ from unit.plots.prediction_factory import KERNELS, LOST, make_accuracy, make_err
 from unit.plots.shared_axes import visible_texts
 from unit.plots.test_figures import outside, overlaps
 
-from hpcai.plots import to_svg
 from hpcai.plots.predictions.kernel_accuracy import COLOURS, MET, MISSED, NO_KERNEL, plot_kernel_errors
+from hpcai.plots.theme import to_svg
 
 TABLES = {
     "all": KERNELS,

@@ -7,8 +7,8 @@ from unit.plots.prediction_factory import make_steps
 from unit.plots.shared_axes import visible_texts
 from unit.plots.test_figures import outside, overlaps, points
 
-from hpcai.plots import to_svg
 from hpcai.plots.predictions.step_accuracy import NO_STEP, plot_step_accuracy
+from hpcai.plots.theme import to_svg
 
 STEPS = {
     "all": make_steps,

@@ -9,9 +9,9 @@ from unit.plots.prediction_factory import BASE, make_sweeps
 from unit.plots.shared_axes import visible_texts
 from unit.plots.test_figures import outside, overlaps
 
-from hpcai.plots import to_svg
 from hpcai.plots.predictions.training_batch import plot_training_batch
 from hpcai.plots.predictions.training_model import SWEPT, plot_training_hardware
+from hpcai.plots.theme import to_svg
 
 DRAWN = {"hardware": plot_training_hardware, "batch": plot_training_batch}
 SWEEPS = {

@@ -14,8 +14,8 @@ from unit.plots.test_figures import outside, overlaps, points
 from unit.record_factory import make_mixed_study, make_study, write_records
 
 from hpcai.metrics.run_tables import collect_runs, summarise_scales
-from hpcai.plots import to_svg
 from hpcai.plots.predictions.what_if import plot_what_if
+from hpcai.plots.theme import to_svg
 
 STUDIES = {
     "plain": lambda: make_study(ranks=(1, 2)),

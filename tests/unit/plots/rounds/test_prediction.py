@@ -9,8 +9,8 @@ from unit.plots.test_figures import outside, overlaps, points, visible_texts
 
 from hpcai.mlperf_hpc.analysis.prediction_tables import prediction_tables
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
-from hpcai.plots import to_svg
 from hpcai.plots.rounds.prediction import NO_CURVES, plot_mlperf_prediction
+from hpcai.plots.theme import to_svg
 
 Tables = dict[str, pd.DataFrame]
 ROUNDS = {

@@ -12,8 +12,8 @@ from unit.record_factory import make_record
 from unit.score_factory import Tables, make_scores, make_trials
 
 from hpcai.metrics.scores.trial_scores import ERROR_METRIC
-from hpcai.plots import to_svg
 from hpcai.plots.scores.trials import NO_SCORE, plot_scores
+from hpcai.plots.theme import to_svg
 
 NAMES = ("cosmoflow", "deepcam", "extreme_weather", "opencatalyst", "resnet50")
 VARIANTS = ("fp32", "mixed", "mixed_compressed")

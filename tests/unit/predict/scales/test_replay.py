@@ -56,13 +56,19 @@ def test_medians_of_parts_are_no_sum():
         (Change(), 0.0427),
         (Change(bandwidth_ratio=2.0), 0.0427 - 0.0009),  # of 2 ms 0.2 are those of a short message
         (Change(negotiated=False), 0.0427 - 0.0015),
-        (Change(fusion_bytes=65536.0), 0.0427 + 0.0002),  # a second message
-        (Change(cycle_s=5e-3), 0.0427 + 0.004 + 0.002),  # half a cycle until the request is seen, one to agree
+        (Change(fusion_bytes=65536.0), 0.0427 + 0.0004),  # two messages of 0.6 ms for one of 1 ms: 1.2 times
+        (Change(cycle_s=5e-3), 0.0427 + 0.002),  # half a cycle until the request is seen; ranks agree within it
         (Change(slow_ratio=2.0), 0.0427 + 0.034 + 0.005),  # the slowest rank computes 39 ms
     ],
 )
 def test_changes_by_hand(change, step_s):
-    assert replay_step(STEP, change, 0.0002) == pytest.approx(step_s)
+    transfers = pd.DataFrame({"bytes": [256, 65_536, 131_072], "time_s": [0.0002, 0.0006, 0.0010]})
+    assert replay_step(STEP, change, transfers) == pytest.approx(step_s)
+
+
+def test_sizes_that_were_not_measured_change_nothing():
+    transfers = pd.DataFrame({"bytes": [131_072], "time_s": [0.0010]})
+    assert replay_step(STEP, Change(fusion_bytes=65536.0), transfers) == pytest.approx(0.0427)
 
 
 def test_messages_travel_while_others_are_computed():

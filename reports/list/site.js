@@ -1,0 +1,27 @@
+// On every page: the theme that the reader chose, and how numbers are written (as hpcai.core.text writes them).
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+  const button = document.getElementById("theme");
+  const nameTheme = () => { button.textContent = isDark() ? "Light" : "Dark"; button.title = `Show the page ${isDark() ? "light" : "dark"}`; };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    try { localStorage.setItem("hpcai-theme", root.dataset.theme); } catch { /* Not remembered. */ }
+    nameTheme();
+  });
+  system.addEventListener("change", nameTheme);
+  nameTheme();
+
+  const sayPlain = (value) => {
+    const size = Math.abs(value);
+    if (size >= 99.95 || (Number.isInteger(value) && size < 1e15)) return Math.round(value).toLocaleString("en-US");
+    if (size >= 1e-3) return value.toPrecision(3);
+    return value.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
+  };
+  const sayNumber = (value, { factor }) => sayPlain(value / factor).replace("-", "−");
+  const sayInterval = (low, high, format) => (Number.isFinite(low) && Number.isFinite(high) ? `[${sayNumber(low, format)}, ${sayNumber(high, format)}]` : "no interval");
+  window.hpcaiNumbers = { sayNumber, sayInterval };
+})();

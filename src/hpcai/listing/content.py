@@ -1,0 +1,124 @@
+"""What one submission contributes to the list, and how table rows become numbers with unit, interval and source."""
+
+import datetime
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hpcai.catalogue.tables import definitions
+from hpcai.listing.entries import Entry, File, Machine, Number, Part, Refusal, Run, Value
+from hpcai.metrics.cells import number_of, text_of
+from hpcai.mlperf_hpc.rounds.texts import printable
+
+BOUNDS = {
+    "train_rate_samples_per_s": ("train_rate_low_samples_per_s", "train_rate_high_samples_per_s"),
+    "rate_flop_per_s": ("rate_low_flop_per_s", "rate_high_flop_per_s"),
+    "vflops_flop_per_s": ("vflops_low_flop_per_s", "vflops_high_flop_per_s"),
+}
+"""Columns with the bounds of a score."""
+SCORES = (
+    "time_to_train_s", "train_rate_samples_per_s", "rate_flop_per_s", "vflops_flop_per_s", "flop_per_j",
+    "vflops_flop_per_j", "quality", "time_to_quality_s", "mean_power_w", "flop_per_sample",
+)  # fmt: skip
+"""Columns of the table ``scores`` that are numbers of an entry."""
+ZERO_COUNTS = ("vflops_flop_per_s", "vflops_flop_per_j", "quality")
+"""Numbers that may be 0: a run that reached a quality of 0; a time or a rate of 0 was not measured."""
+MOST_SIGNS = 1900
+"""Signs kept of a foreign text."""
+
+
+class Content(Part):
+    """Entries and machines of one submission, and what of it was refused."""
+
+    entries: tuple[Entry, ...] = ()
+    machines: tuple[Machine, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    submitted: datetime.date | None = None
+    embargo: datetime.date | None = None
+
+
+def number_from(row: Mapping[str, Any], quantity: str, table: str, method: str, n: int | None = None) -> Number | None:
+    """Return a cell of a table as a number; None if it is empty.
+
+    Parameters
+    ----------
+    row
+        Row of the table, with its bounds if the table has them.
+    quantity, table
+        Column, and the table whose definition gives its unit.
+    method
+        How the value was obtained.
+    n
+        Runs behind it.
+    """
+    from hpcai.metrics.statistics.summaries import INTERVAL  # SciPy's statistics take a second to import
+
+    value = number_of(row, quantity)
+    if not math.isfinite(value) or (value <= 0 and quantity not in ZERO_COUNTS):
+        return None
+    low, high = (number_of(row, name) for name in BOUNDS.get(quantity, ("", "")))
+    bounded = math.isfinite(low) and math.isfinite(high)
+    return Number(
+        quantity=quantity,
+        unit=definitions().find(table, quantity)[1].unit,
+        value=value,
+        low=low if bounded else None,
+        high=high if bounded else None,
+        interval=f"{INTERVAL} runs" if bounded else "",
+        n=n,
+        method=shorten(method),
+        source=shorten(text_of(row.get("source"))),
+    )
+
+
+def numbers_from(row: Mapping[str, Any], names: Iterable[str], table: str, method: str, n: int | None) -> list[Number]:
+    """Return the numbers of a row that are there, in the order of the names."""
+    found = (number_from(row, name, table, method, n) for name in names)
+    return [number for number in found if number is not None]
+
+
+def run_from(row: Mapping[str, Any], *, name: str, counted: bool, time: str, complies: bool | None) -> Run:
+    """Return a row of a table of runs; `time` names the column with the time by the suite's rules."""
+    return Run(
+        name=shorten(name),
+        outcome=shorten(text_of(row.get("outcome") or row.get("claim"))),
+        counted=counted,
+        time_s=optional(number_of(row, time)),
+        samples_per_s=optional(number_of(row, "train_rate_samples_per_s")),
+        epochs=optional(number_of(row, "epochs")),
+        complies=complies,
+        reason=shorten(text_of(row.get("reason"))),
+    )
+
+
+def optional(value: float) -> float | None:
+    """Return a number; None for NaN, infinity and anything that is not above 0."""
+    return value if math.isfinite(value) and value > 0 else None
+
+
+def whole(value: float) -> int | None:
+    """Return a count; None for NaN or a fraction."""
+    return int(value) if math.isfinite(value) and value == int(value) and value > 0 else None
+
+
+def shorten(words: str) -> str:
+    """Return a foreign text without control characters, of limited length."""
+    shown = printable(words[: MOST_SIGNS + 1])
+    return shown if len(shown) <= MOST_SIGNS else f"{shown[: MOST_SIGNS - 1]}…"
+
+
+def plain(value: object) -> Value:
+    """Return a foreign value for a setting: text, number or truth; anything else as text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**53 else str(value)[:200]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return shorten(str(value))
+
+
+def evidence_below(files: Mapping[str, File], folder: str) -> tuple[File, ...]:
+    """Return the files of a folder of the submission; all of them for a blank."""
+    start = f"{folder}/" if folder not in ("", ".") else ""
+    return tuple(file for path, file in files.items() if path.startswith(start))

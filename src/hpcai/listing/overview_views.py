@@ -1,0 +1,365 @@
+"""What the pages over many results show: front page, records, scaling, predictions, refusals, editions, directories."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from hpcai.core.text import say_count, say_number
+from hpcai.listing.entries import Basis, Difference, Edition, Entry, Ranking, cite_edition
+from hpcai.listing.entry_views import make_cell, make_table, say_edition_bibtex
+from hpcai.listing.numbers import choose_format, name_quantity
+from hpcai.listing.ranking_views import (
+    KINDS,
+    format_of,
+    list_href,
+    organisation_href,
+    say_apart,
+    say_needed,
+    value_of,
+)
+
+ANSWERED = "throughput_per_unit"
+"""The kind of list that answers which machine is fastest per accelerator."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A result that was better than all before it in its list; the value in the unit of the list."""
+
+    entry: Entry
+    value: float
+    low: float | None
+    high: float | None
+
+
+def find_records(edition: Edition, ranking: Ranking) -> list[Record]:
+    """Return how the best value of a list moved: by year, then round; results without place or year are left out."""
+    records: list[Record] = []
+    entries = [edition.by_id[place.entry] for place in ranking.places if place.place is not None]
+    dated = sorted((one for one in entries if one.year is not None), key=lambda one: (one.year or 0, one.round))
+    best: dict[tuple[int | None, str], Record] = {}
+    for entry in dated:
+        found = value_of(ranking, entry)
+        if found is None:
+            continue
+        key = (entry.year, entry.round)
+        record = Record(entry, *found)
+        if key not in best or _is_better(ranking, record, best[key]):
+            best[key] = record
+    for record in best.values():
+        if not records or _is_better(ranking, record, records[-1]):
+            records.append(record)
+    return records
+
+
+def _is_better(ranking: Ranking, one: Record, other: Record) -> bool:
+    return one.value < other.value if ranking.better == "lower" else one.value > other.value
+
+
+def make_index(edition: Edition, charts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the template data of the front page."""
+    answered = sorted((one for one in edition.rankings if one.kind == ANSWERED), key=_official_first)
+    answers = [answer for ranking in answered if (answer := _answer(edition, ranking))]
+    example = next(iter([*answered, *edition.rankings]), None)
+    machines, results = len(edition.machines), len(edition.entries)
+    count = f"{say_count(results, 'result')} of {say_count(machines, 'machine')}"
+    return {
+        "headline": edition.title,
+        "about": f"{count}, each with its evidence, its verdict and its uncertainty.",
+        "answers": answers,
+        "needed": say_needed(example) if example else "Any result with its logs.",
+        "cite_short": cite_edition(edition),
+        "refused_words": f"{say_count(len(edition.refused), 'submission or result')} failed a check, with the reasons."
+        if edition.refused
+        else "Nothing in this edition.",
+        "lists": _index_lists(edition),
+        "kinds": list(KINDS.values()),
+        "charts": charts,
+        "citation": cite_edition(edition),
+        "bibtex": say_edition_bibtex(edition),
+    }
+
+
+def _official_first(ranking: Ranking) -> tuple[Any, ...]:
+    bases = get_args(Basis)
+    return ranking.benchmark.casefold(), ranking.data != "official", bases.index(ranking.basis), ranking.division
+
+
+def _answer(edition: Edition, ranking: Ranking) -> dict[str, Any] | None:
+    """Return who leads a list, and how its record changed since its first round."""
+    leader = next((place for place in ranking.places if place.place is not None), None)
+    found = value_of(ranking, edition.by_id[leader.entry]) if leader else None
+    if leader is None or found is None:
+        return None
+    entry = edition.by_id[leader.entry]
+    form = format_of(edition, ranking)
+    machine = edition.machines_by_id.get(entry.machine)
+    return {
+        "benchmark": ranking.benchmark,
+        "rules": say_apart(edition, ranking),
+        "list_href": list_href(ranking),
+        "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
+        "scale": entry.units,
+        "accelerator": entry.family or entry.accelerator,
+        "round": entry.round,
+        "href": f"result/{entry.id}.html",
+        "value": {"words": form.say(found[0]), "unit": form.unit, "interval": form.say_interval(found[1], found[2])},
+        **_change(edition, ranking),
+    }
+
+
+def _change(edition: Edition, ranking: Ranking) -> dict[str, str]:
+    """Return how a list's record changed since its first round; of one round, against earlier benchmark editions."""
+    records = find_records(edition, ranking)
+    if not records:
+        return {"change": "no result with a year", "first": ""}
+    first, last = records[0], records[-1]
+    if len(records) > 1:
+        return {"change": f"{_ratio(ranking, first, last)} since {first.entry.round}", "first": first.entry.title}
+    before = _earlier_edition(edition, ranking, last)
+    if before is None:
+        return {"change": f"no better result since {last.entry.round}", "first": ""}
+    note = f"{before.entry.title}; {before.entry.benchmark} is another edition of the benchmark"
+    return {"change": f"{_ratio(ranking, before, last)} since {before.entry.round}", "first": note}
+
+
+def _ratio(ranking: Ranking, first: Record, last: Record) -> str:
+    ratio = last.value / first.value if ranking.better == "higher" else first.value / last.value
+    return f"×{say_number(ratio)}"
+
+
+def _earlier_edition(edition: Edition, ranking: Ranking, now: Record) -> Record | None:
+    """Return the best result of the first earlier round of the same workload, kind, division, basis and data."""
+    fields = ("kind", "division", "basis", "data")
+    alike = [one for one in edition.rankings if all(getattr(one, name) == getattr(ranking, name) for name in fields)]
+    found = [record for one in alike if one.id != ranking.id for record in find_records(edition, one)]
+    found = [
+        one
+        for one in found
+        if one.entry.workload == now.entry.workload and (one.entry.year or 0) < (now.entry.year or 0)
+    ]
+    oldest = min((one.entry.year or 0 for one in found), default=0)
+    first = [one for one in found if one.entry.year == oldest]
+    key = (lambda one: -one.value) if ranking.better == "higher" else (lambda one: one.value)
+    return min(first, key=key, default=None)
+
+
+def _index_lists(edition: Edition) -> list[dict[str, Any]]:
+    """Return one row per benchmark and rules, with the lists of each kind."""
+    rows: dict[tuple[str, str], dict[str, list[Ranking]]] = {}
+    for ranking in edition.rankings:
+        rows.setdefault((ranking.benchmark, say_apart(edition, ranking)), {}).setdefault(ranking.kind, []).append(
+            ranking
+        )
+    ordered = sorted(rows.items(), key=lambda item: (item[0][0].casefold(), item[0][1]))
+    return [
+        {
+            "benchmark": benchmark,
+            "rules": rules,
+            "cells": [[_list_link(edition, one) for one in kinds.get(kind, ())] for kind in KINDS],
+        }
+        for (benchmark, rules), kinds in ordered
+    ]
+
+
+def _list_link(edition: Edition, ranking: Ranking) -> dict[str, str]:
+    leader = next((place for place in ranking.places if place.place is not None), None)
+    found = value_of(ranking, edition.by_id[leader.entry]) if leader else None
+    form = format_of(edition, ranking)
+    return {
+        "href": list_href(ranking),
+        "words": say_count(len(ranking.places), "result"),
+        "best": f"{form.say(found[0])} {form.unit}" if found else "none valid",
+    }
+
+
+def record_rows(edition: Edition, benchmark: str, kind: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the records of all lists of one kind and benchmark for a chart, and their unit."""
+    rankings = [one for one in edition.rankings if (one.kind, one.benchmark) == (kind, benchmark)]
+    found = [(ranking, record) for ranking in rankings for record in find_records(edition, ranking)]
+    if not found:
+        return [], ""
+    form = choose_format(rankings[0].quantity, rankings[0].unit, [record.value for _, record in found])
+    rows = [
+        {"year": one.entry.year, "value": one.value / form.factor, "rules": say_apart(edition, ranking)}
+        for ranking, one in found
+        if one.value > 0
+    ]
+    return rows, form.unit
+
+
+def record_table(edition: Edition, benchmark: str) -> dict[str, Any]:
+    """Return the records of all lists of one benchmark as a table."""
+    rows = []
+    for ranking in edition.rankings:
+        if ranking.benchmark != benchmark:
+            continue
+        form = format_of(edition, ranking)
+        for record in find_records(edition, ranking):
+            entry = record.entry
+            rows.append(
+                [
+                    make_cell(f"{KINDS[ranking.kind]}, {say_apart(edition, ranking)}", list_href(ranking)),
+                    make_cell(entry.year),
+                    make_cell(entry.round),
+                    make_cell(f"{form.say(record.value)} {form.unit}", f"result/{entry.id}.html"),
+                    make_cell(form.say_interval(record.low, record.high)),
+                    make_cell(entry.title),
+                ]
+            )
+    return make_table(
+        f"Records of {benchmark}", ["List", "Year", "Round", "Record", "Interval", "Result"], rows, (1, 3, 4)
+    )
+
+
+def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:
+    """Return every result of a benchmark with a throughput and a number of accelerators [samples/s per accelerator]."""
+    return [
+        {
+            "scale": entry.units,
+            "value": entry.per_unit,
+            "accelerator": entry.family or entry.accelerator or "not stated",
+            "rules": f"{entry.division}, {entry.basis}".strip(", "),
+        }
+        for entry in edition.entries
+        if entry.benchmark == benchmark and entry.per_unit and entry.scaling == "strong"
+    ]
+
+
+def scaling_table(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return best and median of each accelerator and scale."""
+    groups: dict[tuple[str, str, int], list[float]] = {}
+    for row in rows:
+        groups.setdefault((row["accelerator"], row["rules"], row["scale"]), []).append(row["value"])
+    shown = [
+        [
+            make_cell(accelerator),
+            make_cell(rules),
+            make_cell(scale),
+            make_cell(len(values)),
+            make_cell(say_number(max(values))),
+        ]
+        for (accelerator, rules, scale), values in sorted(groups.items())
+    ]
+    headings = ["Accelerator", "Rules", "Number", "Results", "Best [samples/s per accelerator]"]
+    return make_table(f"Scaling of {benchmark}", headings, shown, (2, 3, 4))
+
+
+def prediction_rows(edition: Edition, quantity: str) -> list[dict[str, Any]]:
+    """Return predictions of one quantity with the later result, in the unit of the number."""
+    rows = []
+    for prediction in edition.predictions:
+        entry = edition.by_id.get(prediction.entry)
+        measured = entry.number(quantity) if entry else None
+        if entry is None or measured is None or prediction.number.quantity != quantity:
+            continue
+        rows.append(
+            {
+                "predicted": prediction.number.value,
+                "measured": measured.value,
+                "low": prediction.number.low,
+                "high": prediction.number.high,
+                "benchmark": entry.benchmark,
+                "title": entry.title,
+                "href": f"result/{entry.id}.html",
+                "made_from": prediction.made_from,
+                "unit": measured.unit,
+            }
+        )
+    return rows
+
+
+def prediction_table(quantity: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return predictions beside later results, with the error and whether the interval held."""
+    shown = []
+    for row in rows:
+        form = choose_format(quantity, row["unit"], [row["predicted"], row["measured"]])
+        known = row["low"] is not None and row["high"] is not None
+        held = ("yes" if row["low"] <= row["measured"] <= row["high"] else "no") if known else "no interval"
+        error = 100 * (row["predicted"] / row["measured"] - 1) if row["measured"] else None
+        shown.append(
+            [
+                make_cell(row["title"], row["href"]),
+                make_cell(f"{form.say(row['predicted'])} {form.unit}"),
+                make_cell(form.say_interval(row["low"], row["high"])),
+                make_cell(f"{form.say(row['measured'])} {form.unit}"),
+                make_cell("" if error is None else f"{error:+.1f} %".replace("-", "−")),
+                make_cell(held),
+                make_cell(row["made_from"]),
+            ]
+        )
+    headings = ["Result", "Predicted", "Interval", "Measured later", "Error", "In the interval", "Predicted from"]
+    return make_table(f"Predictions of {name_quantity(quantity)}", headings, shown, (1, 2, 3, 4))
+
+
+def refused_table(edition: Edition) -> dict[str, Any]:
+    """Return what was refused, with every reason."""
+    rows = [
+        [
+            make_cell(one.submission),
+            make_cell(one.place or "the whole submission"),
+            make_cell(reason.text),
+            make_cell(reason.place or "–"),
+            make_cell(reason.code),
+        ]
+        for one in edition.refused
+        for reason in one.reasons
+    ]
+    return make_table("Refused submissions and results", ["Submission", "Refused", "Reason", "Place", "Code"], rows)
+
+
+def difference_tables(edition: Edition, difference: Difference) -> list[dict[str, Any]]:
+    """Return what is new, gone and changed between two editions; what is gone has no page any more."""
+
+    def link(name: str) -> Mapping[str, str]:
+        entry = edition.by_id.get(name)
+        return make_cell(entry.title, f"result/{name}.html") if entry else make_cell(name)
+
+    def rows(names: Iterable[str]) -> list[list[Mapping[str, str]]]:
+        return [[link(name), make_cell(name)] for name in names]
+
+    changed = [
+        [link(one.entry), make_cell(one.field), make_cell(one.before), make_cell(one.after)]
+        for one in difference.changed
+    ]
+    return [
+        make_table("New results", ["Result", "Identifier"], rows(difference.added)),
+        make_table("Results that are gone", ["Result", "Identifier"], rows(difference.removed)),
+        make_table("Changed results", ["Result", "Field", "Before", "After"], changed),
+    ]
+
+
+def machine_table(edition: Edition, results: Mapping[str, Sequence[Entry]]) -> dict[str, Any]:
+    """Return all machines."""
+    rows = [
+        [
+            make_cell(one.name or one.id, f"machine/{one.id}.html"),
+            make_cell(one.organisation, organisation_href(one.organisation)),
+            make_cell(one.family or one.accelerator),
+            make_cell(len(results.get(one.id, ()))),
+        ]
+        for one in sorted(edition.machines, key=lambda one: (one.name.casefold(), one.id))
+    ]
+    return make_table("Machines", ["Machine", "Organisation", "Accelerator", "Results"], rows, (3,))
+
+
+def organisation_table(results: Mapping[str, Sequence[Entry]]) -> dict[str, Any]:
+    """Return all organisations."""
+    rows = [
+        [
+            make_cell(name, organisation_href(name)),
+            make_cell(len({one.machine for one in found})),
+            make_cell(len(found)),
+        ]
+        for name, found in sorted(results.items(), key=lambda item: item[0].casefold())
+    ]
+    return make_table("Organisations", ["Organisation", "Machines", "Results"], rows, (1, 2))
+
+
+def needed_table(edition: Edition) -> dict[str, Any]:
+    """Return what a submission needs, and the lists in which it is compared."""
+    groups: dict[str, set[str]] = {}
+    for ranking in edition.rankings:
+        groups.setdefault(say_needed(ranking), set()).add(KINDS[ranking.kind])
+    rows = [[make_cell(text), make_cell(", ".join(sorted(kinds)))] for text, kinds in sorted(groups.items())]
+    return make_table("What a result needs", ["To submit", "Compared by"], rows)

@@ -1,0 +1,266 @@
+"""Write the pages of an edition: lists, results, machines, organisations, comparison, and the pages over all."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hpcai.listing import overview_views as overview
+from hpcai.listing.charts import Sketch, draw_predictions, draw_records, draw_scaling, thin_out
+from hpcai.listing.data_files import dataset_metadata
+from hpcai.listing.entries import Difference, Edition, Entry
+from hpcai.listing.entry_views import (
+    make_cell,
+    make_compared,
+    make_machine,
+    make_organisation,
+    make_ranks,
+    make_result,
+    make_table,
+)
+from hpcai.listing.numbers import name_quantity
+from hpcai.listing.ranking_views import KINDS, make_list, make_list_data, organisation_href
+from hpcai.listing.rendering import Site
+from hpcai.report.figures import embed_json
+from hpcai.report.own_pages import find_sources
+
+MENU = (
+    ("index.html", "Answers and lists"),
+    ("machines.html", "Machines"),
+    ("organisations.html", "Organisations"),
+    ("records.html", "Records"),
+    ("scaling.html", "Scaling"),
+    ("predictions.html", "Predictions"),
+    ("compare.html", "Compare"),
+    ("refused.html", "Refused"),
+    ("editions.html", "Editions"),
+    ("submit.html", "Submit"),
+)
+FILES = (
+    ("data/entries.csv", "CSV"),
+    ("data/entries.parquet", "Parquet"),
+    ("data/list.json", "JSON"),
+    ("data/schema.json", "schema"),
+    ("CITATION.cff", "citation"),
+    ("feed.xml", "feed"),
+)
+CHARTED = ("time_to_train", "throughput_per_unit", "vflops")
+"""Kinds of lists whose records are drawn."""
+SUBMIT = (
+    "It checks a results folder, names each host name, user name and path that it finds, refuses secrets, tells "
+    "the size, and writes a package and the text of a pull request to the repository of this list.",
+    'hpcai list submit results --output my_machine --org "My laboratory"',
+)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """An edition with what several of its pages need."""
+
+    edition: Edition
+    site: Site
+    changed: frozenset[str] | None
+
+    def is_wanted(self, name: str) -> bool:
+        """Tell whether a page of one result, machine or organisation is to be written."""
+        return self.changed is None or name in self.changed
+
+    @cached_property
+    def by_machine(self) -> Mapping[str, Sequence[Entry]]:
+        """Results of each machine."""
+        return _grouped(self.edition, lambda entry: entry.machine)
+
+    @cached_property
+    def by_organisation(self) -> Mapping[str, Sequence[Entry]]:
+        """Results of each organisation, by its name."""
+        return _grouped(self.edition, lambda entry: entry.organisation)
+
+    @cached_property
+    def benchmarks(self) -> Sequence[str]:
+        """All benchmarks by name."""
+        return sorted({entry.benchmark for entry in self.edition.entries}, key=str.casefold)
+
+
+def write_pages(
+    edition: Edition, folder: Path, changed: frozenset[str] | None, differences: Mapping[str, Difference]
+) -> None:
+    """Write the pages of an edition.
+
+    Parameters
+    ----------
+    edition
+        What the site shows.
+    folder
+        The site.
+    changed
+        Pages of single things to write, such as ``result/ID``, ``machine/ID``, ``organisation/ID``; None for all.
+        Pages over many things are always written.
+    differences
+        Between two editions, by ``A..B``.
+    """
+    maker = _Maker(edition, Site(folder, find_sources(), _frame(edition)), changed)
+    maker.site.write_assets()
+    _write_results(maker)
+    _write_places(maker)
+    _write_lists(maker)
+    _write_overviews(maker)
+    _write_editions(maker, differences)
+
+
+def _frame(edition: Edition) -> dict[str, Any]:
+    feed = {"rel": "alternate", "type": "application/atom+xml", "title": "New results", "href": "feed.xml"}
+    return {
+        "title": edition.title,
+        "edition": edition.name,
+        "made": edition.made.isoformat(),
+        "menu": [{"href": href, "words": words} for href, words in MENU],
+        "files": [{"href": href, "words": words} for href, words in FILES],
+        "links": [feed],
+        "submit": "submit.html",
+    }
+
+
+def _grouped(edition: Edition, key: Callable[[Entry], str]) -> Mapping[str, Sequence[Entry]]:
+    groups: dict[str, list[Entry]] = {}
+    for entry in edition.entries:
+        groups.setdefault(key(entry), []).append(entry)
+    return groups
+
+
+def _write_results(maker: _Maker) -> None:
+    ranks = make_ranks(maker.edition)
+    for entry in maker.edition.entries:
+        if maker.is_wanted(f"result/{entry.id}"):
+            maker.site.write_page(f"result/{entry.id}.html", "result", make_result(maker.edition, entry, ranks))
+            before = f'(window.hpcaiResults ??= {{}})["{entry.id}"]'
+            maker.site.write_data(f"result/{entry.id}.js", before, make_compared(maker.edition, entry))
+
+
+def _write_places(maker: _Maker) -> None:
+    edition, site = maker.edition, maker.site
+    for machine in edition.machines:
+        if maker.is_wanted(f"machine/{machine.id}"):
+            view = make_machine(edition, machine, maker.by_machine.get(machine.id, ()))
+            site.write_page(f"machine/{machine.id}.html", "place", view)
+    for name, entries in maker.by_organisation.items():
+        place = organisation_href(name)
+        if maker.is_wanted(place.removesuffix(".html")):
+            site.write_page(place, "place", make_organisation(edition, name, entries))
+    machines = overview.machine_table(edition, maker.by_machine)
+    organisations = overview.organisation_table(maker.by_organisation)
+    _write_simple(
+        maker, "machines.html", "Machines", "Every machine with a result in this edition.", _section(tables=[machines])
+    )
+    question = "Every organisation with a result in this edition."
+    _write_simple(maker, "organisations.html", "Organisations", question, _section(tables=[organisations]))
+
+
+def _write_lists(maker: _Maker) -> None:
+    for ranking in maker.edition.rankings:
+        maker.site.write_page(f"list/{ranking.id}.html", "list", make_list(maker.edition, ranking))
+        for place, part in make_list_data(maker.edition, ranking):
+            maker.site.write_call(place, "(window.hpcaiList ??= []).push", part)
+
+
+def _write_overviews(maker: _Maker) -> None:
+    edition = maker.edition
+    scaling = list(_scaling_sections(maker))
+    records = list(_record_sections(maker))
+    question = "How the best result of each list moved, from its first round. Results without a year are left out."
+    _write_simple(maker, "records.html", "Records over the years", question, *records)
+    question = "Throughput per accelerator of every result: a flat line is perfect scaling."
+    _write_simple(maker, "scaling.html", "Scaling of everything", question, *scaling)
+    question = "Predictions that were made from earlier results, beside what was measured later."
+    _write_simple(maker, "predictions.html", "Predictions beside later results", question, *_prediction_sections(maker))
+    question = "Everything that failed a check, with every reason. Nothing is dropped silently."
+    refused = _section(tables=[overview.refused_table(edition)])
+    _write_simple(maker, "refused.html", "Refused submissions", question, refused)
+    charts = [{**section["charts"][0], "page": "records.html"} for section in records if section["charts"]][:1]
+    charts += [{**section["charts"][0], "page": "scaling.html"} for section in scaling if section["charts"]][:1]
+    view = {**overview.make_index(edition, charts), "metadata": embed_json(dataset_metadata(edition))}
+    maker.site.write_page("index.html", "index", view)
+    maker.site.write_page("compare.html", "compare", {})
+    needed = overview.needed_table(edition)
+    sections = [
+        _section("What to run", lines=[SUBMIT[0]], code=SUBMIT[1]),
+        _section("What a result needs", tables=[needed]),
+    ]
+    _write_simple(maker, "submit.html", "Submit a result", "What to submit to be compared.", *sections)
+
+
+def _record_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
+    for number, benchmark in enumerate(maker.benchmarks):
+        charts = []
+        for kind in CHARTED:
+            rows, unit = overview.record_rows(maker.edition, benchmark, kind)
+            if rows:
+                title = f"{benchmark}: {KINDS[kind].lower()}"
+                caption = "Each point is a result that was better than all before it in its list. Logarithmic axis."
+                sketch = draw_records(rows, KINDS[kind], unit)
+                charts.append(_chart(maker, f"records-{number}-{kind}", title, sketch, caption))
+        yield _section(benchmark, charts=charts, tables=[overview.record_table(maker.edition, benchmark)])
+
+
+def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
+    for number, benchmark in enumerate(maker.benchmarks):
+        rows = overview.scaling_rows(maker.edition, benchmark)
+        charts = []
+        if rows:
+            shown = "every result" if len(thin_out(rows)) == len(rows) else "the best of each accelerator and scale"
+            caption = f"Strong scaling: {shown}. Logarithmic axes. Results of other data or targets are other work."
+            sketch = draw_scaling(rows, "throughput per accelerator", "samples/s")
+            charts.append(_chart(maker, f"scaling-{number}", f"{benchmark}: scaling per accelerator", sketch, caption))
+        yield _section(benchmark, charts=charts, tables=[overview.scaling_table(benchmark, rows)])
+
+
+def _prediction_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
+    quantities = sorted({one.number.quantity for one in maker.edition.predictions})
+    for number, quantity in enumerate(quantities):
+        rows = overview.prediction_rows(maker.edition, quantity)
+        charts = []
+        if rows and all(min(row["predicted"], row["measured"]) > 0 for row in rows):
+            sketch = draw_predictions(rows, rows[0]["unit"])
+            caption = "On the dashed line a prediction equals the later result. Both axes are logarithmic."
+            charts.append(
+                _chart(maker, f"predictions-{number}", f"Predictions of {name_quantity(quantity)}", sketch, caption)
+            )
+        yield _section(name_quantity(quantity), charts=charts, tables=[overview.prediction_table(quantity, rows)])
+    if not quantities:
+        yield _section(lines=["No prediction in this edition is followed by a result."])
+
+
+def _write_editions(maker: _Maker, differences: Mapping[str, Difference]) -> None:
+    edition = maker.edition
+    names = [*edition.earlier, edition.name] if edition.name not in edition.earlier else list(edition.earlier)
+    files = [("list.json", "JSON"), ("entries.csv", "CSV"), ("CITATION.cff", "citation"), ("SHA256SUMS", "digests")]
+    frozen = [name for name in names if name in edition.earlier or edition.frozen]
+    headings = ["Edition", *(words for _, words in files)]
+    rows = [
+        [make_cell(name), *(make_cell(words, f"editions/{name}/{file}") for file, words in files)] for name in frozen
+    ]
+    compared = [[make_cell(key, f"difference/{key}.html")] for key in differences]
+    tables = [make_table("Frozen editions", headings, rows), make_table("Differences", ["Editions"], compared)]
+    question = "A frozen edition never changes: cite it. The draft may still change."
+    _write_simple(maker, "editions.html", "Editions", question, _section(tables=tables))
+    for key, difference in differences.items():
+        title = f"From {difference.before} to {difference.after}"
+        tables = overview.difference_tables(edition, difference)
+        sections = [_section(f"{table['title']} ({len(table['rows'])})", tables=[table]) for table in tables]
+        _write_simple(maker, f"difference/{key}.html", title, "What changed between two editions.", *sections)
+
+
+def _chart(maker: _Maker, name: str, title: str, sketch: Sketch, caption: str) -> dict[str, Any]:
+    place = f"assets/charts/{name}.svg"
+    drawing = sketch.draw(maker.site.folder / place)
+    maker.site.write_text(place, drawing.svg)
+    sizes = {"width": drawing.width, "height": drawing.height, "alt": drawing.alt}
+    return {"title": title, "href": place, "caption": caption, **sizes}
+
+
+def _section(title: str = "", **parts: Any) -> dict[str, Any]:  # noqa: ANN401  template data
+    return {"title": title, "id": "", "lines": [], "charts": [], "tables": [], "code": "", **parts}
+
+
+def _write_simple(maker: _Maker, place: str, title: str, question: str, *sections: Mapping[str, Any]) -> None:
+    maker.site.write_page(place, "page", {"title": title, "question": question, "sections": sections})

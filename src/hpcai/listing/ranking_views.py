@@ -1,0 +1,249 @@
+"""What the page of one list shows, and the data that its table sorts and filters."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from hpcai.listing.entries import Edition, Entry, Place, Ranking, make_id
+from hpcai.listing.numbers import Format, choose_format
+
+ROWS = 50
+"""Rows in the page itself: what a reader without scripts sees, and everyone before the data are there."""
+FIRST_PART, LATER_PARTS = 500, 5000
+"""Rows in the first part of a list's data, which the page waits for, and in each of those that follow."""
+KINDS = {
+    "time_to_train": "Time to train",
+    "throughput_per_unit": "Throughput per accelerator",
+    "vflops": "VFLOPS",
+    "vflops_per_watt": "VFLOPS per watt",
+    "weak_throughput": "Throughput of weak scaling",
+}
+MEANINGS = {
+    "time_to_train": "Time from the start of training until the target quality is reached. Shorter is better.",
+    "throughput_per_unit": "Training samples per second, divided by the number of accelerators (processors of a "
+    "machine without them). Small runs are favoured: time to train has its own list.",
+    "vflops": "Valid FLOPS of HPC AI500: the rate of useful operations, reduced if the quality target is missed.",
+    "vflops_per_watt": "Valid FLOPS over mean power.",
+    "weak_throughput": "Models trained per minute by many instances at once, on the machine.",
+}
+BASES = {
+    "measured": "measured: own runs whose raw files were checked here",
+    "published": "published: logs of others, judged here",
+    "declared": "declared: numbers without the files behind them",
+}
+
+
+def list_href(ranking: Ranking) -> str:
+    """Return the page of a list."""
+    return f"list/{ranking.id}.html"
+
+
+@cache
+def organisation_href(name: str) -> str:
+    """Return the page of an organisation."""
+    return f"organisation/{make_id(name)}.html"
+
+
+def say_rules(ranking: Ranking) -> str:
+    """Return what a list holds besides its benchmark and kind."""
+    target = "" if ranking.quality_target is None else f"target {ranking.quality_target:g}"
+    data = "other data" if ranking.data == "other" else ""
+    rules = "" if ranking.judged else "not judged"
+    return ", ".join(part for part in (ranking.division, ranking.basis, data, target, ranking.rules, rules) if part)
+
+
+def say_apart(edition: Edition, ranking: Ranking) -> str:
+    """Return division and basis of a list, and of its other rules what other lists of its benchmark do not share."""
+    alike = [one for one in edition.rankings if one.benchmark == ranking.benchmark]
+    parts = [ranking.division, ranking.basis]
+    if len({one.data for one in alike}) > 1:
+        parts.append(f"{ranking.data} data")
+    if len({one.quality_target for one in alike}) > 1 and ranking.quality_target is not None:
+        parts.append(f"target {ranking.quality_target:g}")
+    if len({one.rules for one in alike}) > 1:
+        parts.append(ranking.rules)
+    parts.append("" if ranking.judged else "not judged")
+    return ", ".join(part for part in parts if part)
+
+
+def value_of(ranking: Ranking, entry: Entry) -> tuple[float, float | None, float | None] | None:
+    """Return the value that a list ranks and its bounds [unit of the list]; None without one."""
+    if ranking.kind == "throughput_per_unit":
+        rate = entry.number("train_rate_samples_per_s")
+        if rate is None or not entry.units:
+            return None
+        low, high = (None if bound is None else bound / entry.units for bound in (rate.low, rate.high))
+        return rate.value / entry.units, low, high
+    number = entry.number(ranking.quantity)
+    return None if number is None else (number.value, number.low, number.high)
+
+
+def format_of(edition: Edition, ranking: Ranking) -> Format:
+    """Return the unit in which a list shows its values."""
+    found = (value_of(ranking, edition.by_id[place.entry]) for place in ranking.places)
+    return choose_format(ranking.quantity, ranking.unit, [value[0] for value in found if value])
+
+
+def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
+    """Return the template data of one list."""
+    form = format_of(edition, ranking)
+    rows = [_make_row(edition, ranking, place, form) for place in ranking.places[:ROWS]]
+    return {
+        "title": f"{KINDS[ranking.kind]}: {ranking.benchmark}, {say_apart(edition, ranking)}",
+        "question": say_rules(ranking),
+        "others": _other_lists(edition, ranking),
+        "rows": rows,
+        "status": f"{len(ranking.places)} results",
+        "order": f"Best first. {KINDS[ranking.kind]} [{form.unit}].",
+        "sorted": "ascending" if ranking.better == "lower" else "descending",
+        "heading": f"{KINDS[ranking.kind]} [{form.unit}]",
+        "left_out": max(0, len(ranking.places) - ROWS),
+        "definition": MEANINGS[ranking.kind],
+        "apart": f"All results here are {BASES[ranking.basis]}. Closed and open divisions, measured, published and "
+        "declared results, and official and other data have lists of their own.",
+        "needed": say_needed(ranking),
+        "data": f"list/{ranking.id}.js",
+    }
+
+
+def say_data(dataset: str, kind: str) -> str:
+    """Return a dataset, and whether it is the official one unless its name says so."""
+    return dataset if kind in dataset else f"{dataset} ({kind} data)".strip()
+
+
+def say_needed(ranking: Ranking) -> str:
+    """Return what a submission must have to be in a list."""
+    target = "" if ranking.quality_target is None else f" to the target {ranking.quality_target:g}"
+    division = f", {ranking.division} division" if ranking.division else ""
+    evidence = "the numbers and the document that holds them" if ranking.basis == "declared" else "the logs of all runs"
+    return (
+        f"{ranking.benchmark} trained{target} on {say_data(ranking.dataset, ranking.data)}{division}, with {evidence}."
+    )
+
+
+def make_list_data(edition: Edition, ranking: Ranking) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return the data of one list in parts: first what makes the page answer, then the rest; each with its path."""
+    form = format_of(edition, ranking)
+    ends = [*range(FIRST_PART, len(ranking.places), LATER_PARTS), len(ranking.places)]
+    names = [f"{ranking.id}.js", *(f"{ranking.id}.{number}.js" for number in range(1, len(ends)))]
+    about = {
+        "better": ranking.better,
+        "total": len(ranking.places),
+        "parts": names[1:],
+        "first": {"format": {"factor": form.factor}, "results": "../result/", "compare": "../compare.html"},
+    }
+    for name, start, end in zip(names, [0, *ends], ends, strict=False):
+        part = _make_part(edition, ranking, ranking.places[start:end])
+        yield f"list/{name}", {**part, **about} if start == 0 else part
+
+
+def _make_part(edition: Edition, ranking: Ranking, places: Sequence[Place]) -> dict[str, Any]:
+    """Return columns of some places; texts are numbers of their word."""
+    entries = [edition.by_id[place.entry] for place in places]
+    found = [value_of(ranking, entry) or (None, None, None) for entry in entries]
+    words: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {
+        "id": [entry.id for entry in entries],
+        "place": [place.place for place in places],
+        "value": [_rounded(value[0]) for value in found],
+        "low": [_rounded(value[1]) for value in found],
+        "high": [_rounded(value[2]) for value in found],
+        "scale": [entry.units for entry in entries],
+        "score": [_score(entry) for entry in entries],
+    }
+    named = {"machine": _machine, "organisation": _organisation, "accelerator": _accelerator, "round": _round}
+    for name, make in {**named, "year": _year}.items():
+        columns[name], words[name] = _number_words([make(edition, entry) for entry in entries])
+    return {"columns": columns, "words": words}
+
+
+def _make_row(edition: Edition, ranking: Ranking, place: Place, form: Format) -> dict[str, Any]:
+    entry = edition.by_id[place.entry]
+    value, low, high = value_of(ranking, entry) or (None, None, None)
+    score = _score(entry)
+    return {
+        "place": "not valid" if place.place is None else place.place,
+        "href": f"result/{entry.id}.html",
+        "machine": _machine(edition, entry),
+        "accelerator": _accelerator(edition, entry),
+        "organisation": _organisation(edition, entry),
+        "round": entry.round,
+        "year": entry.year if entry.year is not None else "not known",
+        "scale": entry.units if entry.units is not None else "not known",
+        "words": "–" if value is None else form.say(value),
+        "interval": form.say_interval(low, high),
+        "score": "–" if score is None else f"{score} %",
+    }
+
+
+def _machine(edition: Edition, entry: Entry) -> dict[str, str]:
+    machine = edition.machines_by_id.get(entry.machine)
+    if machine is None:
+        return {"text": entry.system, "href": ""}
+    return {"text": machine.name, "href": f"machine/{machine.id}.html"}
+
+
+def _organisation(_: Edition, entry: Entry) -> dict[str, str] | None:
+    return {"text": entry.organisation, "href": organisation_href(entry.organisation)} if entry.organisation else None
+
+
+def _accelerator(_: Edition, entry: Entry) -> dict[str, str] | None:
+    text = entry.family or entry.accelerator
+    return {"text": text, "href": ""} if text else None
+
+
+def _round(_: Edition, entry: Entry) -> dict[str, str] | None:
+    return {"text": entry.round, "href": ""} if entry.round else None
+
+
+def _year(_: Edition, entry: Entry) -> dict[str, str] | None:
+    return None if entry.year is None else {"text": str(entry.year), "href": ""}
+
+
+def _score(entry: Entry) -> int | None:
+    return None if entry.reproducibility is None else round(100 * entry.reproducibility.score_ratio)
+
+
+def _rounded(value: float | None) -> float | None:
+    """Return six digits: more than a list shows, and less than twice the size."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _number_words(cells: Sequence[dict[str, str] | None]) -> tuple[list[int | None], list[Any]]:
+    """Return the number of each cell's word, and the words."""
+    numbers: dict[tuple[str, str], int] = {}
+    column = [
+        None if cell is None else numbers.setdefault((cell["text"], cell["href"]), len(numbers)) for cell in cells
+    ]
+    return column, [{"text": text, "href": f"../{href}"} if href else text for text, href in numbers]
+
+
+def _other_lists(edition: Edition, ranking: Ranking) -> list[dict[str, Any]]:
+    """Return the lists beside this one: of other benchmarks, of other measures, and under other rules."""
+    benchmarks = sorted({other.benchmark for other in edition.rankings}, key=str.casefold)
+    return [
+        {"label": "Benchmark", "links": [_nearest(edition, ranking, "benchmark", one, one) for one in benchmarks]},
+        {"label": "Measure", "links": [_nearest(edition, ranking, "kind", kind, word) for kind, word in KINDS.items()]},
+        {"label": "Rules", "links": list(_siblings(edition, ranking))},
+    ]
+
+
+def _siblings(edition: Edition, ranking: Ranking) -> Iterable[dict[str, Any]]:
+    for other in edition.rankings:
+        if (other.kind, other.benchmark) == (ranking.kind, ranking.benchmark):
+            here = other.id == ranking.id
+            yield {"words": say_apart(edition, other), "href": list_href(other), "here": here}
+
+
+def _nearest(edition: Edition, ranking: Ranking, field: str, wanted: str, words: str) -> dict[str, Any]:
+    """Return the link to the list that differs in one field, and as little as possible otherwise."""
+    if getattr(ranking, field) == wanted:
+        return {"words": words, "href": list_href(ranking), "here": True}
+    fields = [name for name in ("kind", "benchmark") if name != field]
+    alike = [one for one in edition.rankings if getattr(one, field) == wanted]
+    alike = [one for one in alike if all(getattr(one, name) == getattr(ranking, name) for name in fields)]
+    if not alike:
+        return {"words": words, "href": "", "here": False}
+    close = ("basis", "division", "data")
+    best = max(alike, key=lambda one: sum(getattr(one, name) == getattr(ranking, name) for name in close))
+    return {"words": words, "href": list_href(best), "here": False}

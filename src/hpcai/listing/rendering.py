@@ -1,0 +1,104 @@
+"""Write pages, their scripts and their data: Jinja templates, and files that a page loads without a server."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from hpcai.core.files import write_atomically
+from hpcai.report.figures import embed_json
+from hpcai.report.page import say_plainly
+
+ASSETS = "assets"
+SCRIPTS = ("site.js", "list.js", "compare.js", "statistics.js", "icon.svg")
+TABLE_LIBRARY = ("table-core.js", "table-core.LICENSE.txt")
+"""TanStack Table, as its package has it: `vendor/README.md` names version and digest."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A folder of pages with one frame.
+
+    Attributes
+    ----------
+    folder
+        Folder to write.
+    sources
+        The project's ``reports/`` folder.
+    frame
+        What every page shows: title, edition, menu, links.
+    """
+
+    folder: Path
+    sources: Path
+    frame: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def _templates(self) -> dict[str, Template]:
+        environment = Environment(
+            loader=FileSystemLoader(self.sources / "list"),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=StrictUndefined,
+            finalize=_finalize,
+        )
+        return {name: environment.get_template(f"{name}.html.j2") for name in PAGE_TEMPLATES}
+
+    def write_page(self, place: str, template: str, view: Mapping[str, Any]) -> None:
+        """Write one page.
+
+        Parameters
+        ----------
+        place
+            Path below the folder, with slashes.
+        template
+            One of :data:`PAGE_TEMPLATES`.
+        view
+            What the template shows.
+        """
+        root = "../" * place.count("/")
+        text = self._templates[template].render(site=self.frame, root=root, here=place, view=view)
+        self._write(place, text)
+
+    def write_data(self, place: str, before: str, data: object) -> None:
+        """Write data as a script, which a page may load from a file as well: ``before = data;``."""
+        self._write(place, f"{before} = {embed_json(data)};\n")
+
+    def write_call(self, place: str, function: str, data: object) -> None:
+        """Write data as a script that gives them to a function."""
+        self._write(place, f"{function}({embed_json(data)});\n")
+
+    def write_text(self, place: str, text: str) -> None:
+        """Write any other file."""
+        self._write(place, text)
+
+    def write_assets(self) -> None:
+        """Write the scripts and styles of all pages, with the licence of what is not ours."""
+        folder = self.folder / ASSETS
+        folder.mkdir(parents=True, exist_ok=True)
+        page, own = self.sources / "page", self.sources / "list"
+        shutil.copyfile(page / "theme.js", folder / "theme.js")
+        for name in SCRIPTS:
+            shutil.copyfile(own / name, folder / name)
+        for name in TABLE_LIBRARY:
+            shutil.copyfile(own / "vendor" / name, folder / name)
+        styles = "".join((part / name).read_text("utf-8") for part, name in ((page, "report.css"), (own, "list.css")))
+        write_atomically(folder / "list.css", styles.encode())
+
+    def _write(self, place: str, text: str) -> None:
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode("utf-8"))
+
+
+def _finalize(value: object) -> object:
+    """Return a text without unprintable characters; nearly all texts have none, and ten thousand pages have many."""
+    return value if isinstance(value, str) and value.isprintable() else say_plainly(value)
+
+
+PAGE_TEMPLATES = ("index", "list", "result", "place", "page", "compare")

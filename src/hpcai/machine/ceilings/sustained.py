@@ -1,0 +1,140 @@
+"""Sustained rates of one device: `python -m hpcai.machine.ceilings.sustained`, a line of JSON per repetition.
+
+A ceiling is the best of short calls, which a throttled or shared device still reaches between its pauses. Here every
+repetition fills a given time with calls of one method, the fastest of those that give ceilings.
+"""
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hpcai.core.errors import LaunchError
+from hpcai.machine.ceilings.gemm import products, square
+from hpcai.machine.ceilings.sampling import Precision, Sample, Way, time_way
+from hpcai.machine.subprocess_measure import DeviceKind, Options, run_process, settle_tensorflow
+from hpcai.metrics.statistics.fleet import standard_error
+
+MODULE = "hpcai.machine.ceilings.sustained"
+SHAPES = {"cpu": square(1024), "gpu": square(4096)}
+PRECISIONS: dict[DeviceKind, tuple[Precision, ...]] = {"cpu": ("fp32",), "gpu": ("fp32", "bf16")}
+TRIALS = 3
+"""Repetitions that choose the fastest method."""
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """When a measurement was repeated often enough.
+
+    Attributes
+    ----------
+    least
+        Rounds at least.
+    precision_ratio
+        Standard error of the median that ends them, relative.
+    longest_s
+        Time after which no further round begins [s].
+    """
+
+    least: int
+    precision_ratio: float
+    longest_s: float
+
+    def rounds(
+        self, seen: Callable[[], Iterable[Sequence[float]]], clock: Callable[[], float] = time.monotonic
+    ) -> Iterator[int]:
+        """Yield the numbers of rounds until all that was seen is precise, or time is up."""
+        until_s, number = clock() + self.longest_s, 0
+        while number < self.least or (
+            clock() < until_s and any(standard_error(values) > self.precision_ratio for values in seen())
+        ):
+            yield number
+            number += 1
+
+
+def measure_sustained(
+    options: Options, repeats: Repeats, window_s: float, limit_s: float, **variables: str
+) -> list[Sample]:
+    """Return the repetitions of the fastest method of each kind and precision.
+
+    Parameters
+    ----------
+    options
+        Threads and device.
+    repeats
+        When they end.
+    window_s
+        Length of a repetition [s].
+    limit_s
+        Time limit [s].
+    variables
+        Added to the environment, such as the visible accelerator.
+
+    Raises
+    ------
+    LaunchError
+        If the process fails.
+    """
+    command = [sys.executable, "-m", MODULE, "--threads", str(options.threads), "--device", options.device]
+    command += ["--repeats", str(repeats.least), "--precision", str(repeats.precision_ratio)]
+    command += ["--longest-s", str(repeats.longest_s), "--window-s", str(window_s)]
+    ended = run_process(command, limit_s, OPENBLAS_NUM_THREADS=str(options.threads), **variables)
+    if ended.status != 0:
+        raise LaunchError(f"{MODULE}: {ended.ending}: {ended.errors.strip()[-500:]}")
+    return [Sample.model_validate_json(line) for line in ended.output.splitlines()]
+
+
+def sustain(ways: Iterable[Way], threads: int, repeats: Repeats, window_s: float) -> Iterator[Sample]:
+    """Yield the repetitions of the fastest method of each kind and precision, all of them in turn."""
+    chosen = _fastest(ways, threads)
+    calls = [replace(way, calls=max(1, math.ceil(window_s / call_s))) for way, call_s in chosen]
+    rates: list[list[float]] = [[] for _ in calls]
+    for _ in repeats.rounds(lambda: rates):
+        for way, own in zip(calls, rates, strict=True):
+            sample = time_way(way, threads)
+            own.append(sample.value)
+            yield sample
+
+
+def _fastest(ways: Iterable[Way], threads: int) -> Sequence[tuple[Way, float]]:
+    """Return the fastest method of each kind and precision, with the time of one call [s]."""
+    best: dict[tuple[str, str], tuple[float, Way, float]] = {}
+    for way in ways:
+        try:
+            way.wait(way.run())
+            sample = max((time_way(way, threads) for _ in range(TRIALS)), key=lambda one: one.value)
+        except Exception:  # noqa: S112  a library without this method raises one of many types; another method counts
+            continue
+        key = (way.kind, way.precision)
+        if key not in best or sample.value > best[key][0]:
+            best[key] = (sample.value, way, sample.duration_s / way.calls)
+    return [(way, call_s) for _, way, call_s in best.values()]
+
+
+def main() -> None:
+    """Measure as a process of its own."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description="Print one JSON line per repetition.")
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--device", choices=("cpu", "gpu"), required=True)
+    parser.add_argument("--repeats", type=int, required=True)
+    parser.add_argument("--precision", type=float, required=True)
+    parser.add_argument("--longest-s", type=float, required=True)
+    parser.add_argument("--window-s", type=float, required=True)
+    asked = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: asked.threads])
+    settle_tensorflow(Options(asked.threads, asked.device, asked.repeats))
+    ways = products(PRECISIONS[asked.device], (SHAPES[asked.device],), asked.device)
+    if asked.device == "gpu":
+        from hpcai.machine.ceilings.memory import accelerator_streams
+
+        ways += accelerator_streams("gpu")
+    repeats = Repeats(asked.repeats, asked.precision, asked.longest_s)
+    for sample in sustain(ways, asked.threads, repeats, asked.window_s):
+        print(sample.model_dump_json(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

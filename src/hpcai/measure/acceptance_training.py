@@ -1,0 +1,144 @@
+"""The short trainings of an acceptance: one on every node at the same time, and one on all nodes together."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from hpcai.config.acceptance import Acceptance
+from hpcai.config.runs import RunPlan
+from hpcai.core.errors import DatasetError, LaunchError, MissingExtraError, ParseError, StagingError
+from hpcai.core.messages import Message, Said
+from hpcai.launchers.ranks import Ranks
+from hpcai.measure.attempts import attempt_name
+from hpcai.measure.claim import Guard
+from hpcai.measure.container import require_training
+from hpcai.measure.inputs import Inputs
+from hpcai.measure.supervise import Measurement, Run, Start, scratch_folder
+from hpcai.records.acceptance import Kind, Series
+from hpcai.records.run import FINISHED, RAW, RunRecord, check_raw_file
+from hpcai.records.weak import InstanceShare, NodeShare
+
+logger = logging.getLogger(__name__)
+NODE, MACHINE = "training", "training of all nodes"
+WARM_STEPS, BLOCK_STEPS = 3, 8
+"""First steps, which are slower; and steps behind each value."""
+FEWEST_VALUES = 3
+NO_BATCH = Message(
+    "acceptance.no_batch",
+    "{benchmark}: its {samples} training samples make no batch for {ranks} ranks, expected a multiple of them; choose "
+    "acceptance.benchmark of the study with more samples",
+)
+TOO_FEW_STEPS = Message(
+    "acceptance.too_few_steps", "ended after {steps} steps, expected at least {least}; choose a longer training"
+)
+Means = tuple[Inputs, str, Guard]
+"""The data, the launcher, and what may end a training."""
+
+
+def train_for_acceptance(
+    plan: RunPlan, settings: Acceptance, hosts: Sequence[str], means: Means, folder: Path
+) -> Iterator[Series]:
+    """Yield the throughput of a training on every node, and of one on all of them.
+
+    Parameters
+    ----------
+    plan
+        Training on one node.
+    settings
+        Nodes at once.
+    hosts
+        All nodes.
+    means
+        Data, launcher, and what may end it.
+    folder
+        Gets the runs.
+    """
+    at_once = settings.at_once or len(hosts)
+    for start in range(0, len(hosts), at_once):
+        group = [(host,) for host in hosts[start : start + at_once]]
+        yield from _train(plan, group, means, folder)
+    if len(hosts) > 1:
+        yield from _train(plan, [tuple(hosts)], means, folder)
+
+
+def _train(plan: RunPlan, places: Sequence[tuple[str, ...]], means: Means, folder: Path) -> Iterator[Series]:
+    """Train on some groups of nodes at the same time; a training that is not possible has failed everywhere."""
+    inputs, launcher, guard = means
+    logger.info("training on %s", "; ".join(map(", ".join, places)))
+    try:
+        own = _sized(plan, len(places[0]))
+        if isinstance(own, str):  # says nothing about the nodes
+            yield from (_series(hosts, reason=own).model_copy(update={"failed": False}) for hosts in places)
+            return
+        require_training(own, launcher)
+        runs, ranks, name = _runs(own, places, folder)
+        made = Measurement(runs, ranks, scratch_folder(own, name), inputs, Start(launcher), guard)
+        _ = made.data
+        records = made.make() or ()
+    except (LaunchError, DatasetError, MissingExtraError, StagingError) as error:
+        yield from (_series(hosts, reason=str(error)) for hosts in places)
+        return
+    for hosts, run, record in zip(places, runs, records, strict=True):
+        yield _of_record(hosts, run, record)
+
+
+def _runs(plan: RunPlan, places: Sequence[tuple[str, ...]], folder: Path) -> tuple[tuple[Run, ...], Ranks, str]:
+    name = attempt_name()
+    shares = [tuple(NodeShare(host=host, cores=()) for host in hosts) for hosts in places]
+    runs = tuple(
+        Run(
+            plan.model_copy(update={"repetition": number}),
+            folder / "training" / ("all" if len(own) > 1 else f"node-{own[0].host}"),
+            f"{name}-i{number}",
+            InstanceShare(instance=number, nodes=own),
+        )
+        for number, own in enumerate(shares, 1)
+    )
+    every = tuple(share for own in shares for share in own)
+    return runs, Ranks("acceptance", len(every), 1, 1, every), name
+
+
+def _sized(plan: RunPlan, nodes: int) -> RunPlan | Said:
+    """Return the training on some nodes, with the samples per rank of one node or fewer; or why the data allow none."""
+    point = plan.point.model_copy(update={"nodes": nodes})
+    samples, local = plan.benchmark.data.train_samples, plan.local_batch
+    exactly = plan.benchmark.remainder == "refuse"
+    fitting = (size for size in range(local, 0, -1) if size * point.ranks <= samples)
+    size = next((size for size in fitting if not exactly or samples % (size * point.ranks) == 0), None)
+    if size is None:
+        return NO_BATCH(benchmark=plan.benchmark.name, samples=samples, ranks=point.ranks)
+    return plan.model_copy(update={"point": point.model_copy(update={"global_batch": size * point.ranks})})
+
+
+def _of_record(hosts: tuple[str, ...], run: Run, record: RunRecord) -> Series:
+    setting = f"{record.plan.benchmark.name}, {record.plan.point.ranks} ranks, batch {record.plan.global_batch}"
+    if record.outcome not in FINISHED:
+        return _series(hosts, setting, reason=f"{record.outcome}: {record.reason}")
+    try:
+        steps = pd.read_csv(check_raw_file(record, run.folder / RAW / "steps.csv"))
+    except (ParseError, OSError, ValueError) as error:
+        return _series(hosts, setting, reason=str(error))
+    times_s = steps["step_time_s"].to_list()[WARM_STEPS:]
+    starts = range(0, len(times_s) - BLOCK_STEPS + 1, BLOCK_STEPS)
+    values = tuple(BLOCK_STEPS * record.plan.global_batch / sum(times_s[at : at + BLOCK_STEPS]) for at in starts)
+    if len(values) < FEWEST_VALUES:
+        least = WARM_STEPS + FEWEST_VALUES * BLOCK_STEPS
+        return _series(hosts, setting, reason=TOO_FEW_STEPS(steps=len(steps), least=least))
+    return _series(hosts, setting, values)
+
+
+def _series(hosts: tuple[str, ...], setting: str = "", values: tuple[float, ...] = (), *, reason: str = "") -> Series:
+    kind: Kind = "machine" if len(hosts) > 1 else "node"
+    return Series(
+        kind=kind,
+        subject="all nodes" if kind == "machine" else hosts[0],
+        nodes=hosts,
+        measure=MACHINE if kind == "machine" else NODE,
+        unit="samples/s",
+        values=values,
+        setting=setting,
+        reason=reason,
+        failed=not values,
+    )

@@ -1,0 +1,138 @@
+"""Forecast the time of many simultaneous trainings from a few: a model, with an interval from what was measured.
+
+The completion of an instance, counted from the first start, is taken as log-normal. The time for all is the largest
+of as many draws as there are instances. Mean and deviation come from few instances, and their uncertainty is drawn as
+well (the posterior under the usual flat prior: Student's t for a new instance). Contention between instances beyond
+the measured ones is unknown: the lower bound has none, the upper one has once more the loss that was measured.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from hpcai.catalogue.points import POINT
+from hpcai.catalogue.tables import columns_of
+from hpcai.config.machine import Machine
+from hpcai.config.runs import Point
+from hpcai.core.messages import Message
+from hpcai.metrics.statistics.summaries import LEVEL, Estimate
+from hpcai.records.run import RunRecord, read_part
+from hpcai.records.weak import WeakGroup
+
+FEWEST = 3
+"""With fewer instances their deviation says nothing."""
+DRAWS = 4000
+METHOD = "modelled: largest of as many log-normal completions as instances"
+TOO_FEW = Message("weak_forecast.too_few", "{n} instances count, a forecast needs {needed}")
+FILLED = Message("weak_forecast.filled", "the group of {instances} fills the machine: nothing to extrapolate")
+NO_CLOCK = Message("weak_forecast.no_clock", "the instances ran on nodes with clocks of their own")
+
+
+def forecast_all(
+    ends_s: Sequence[float], instances: int, contention_ratio: float = math.nan, seed: int = 1
+) -> Estimate:
+    """Return the modelled time for all of many instances [s].
+
+    Parameters
+    ----------
+    ends_s
+        Completions of the measured instances, from the first start [s]; at least :data:`FEWEST`.
+    instances
+        Number of instances to forecast.
+    contention_ratio
+        Measured rate of an instance among the others over its rate alone; NaN if unknown: the upper bound then has
+        no part for contention.
+    seed
+        Seed of the draws: equal arguments give equal results.
+
+    Raises
+    ------
+    ValueError
+        If there are too few instances, or a completion is not positive.
+    """
+    if len(ends_s) < FEWEST or min(ends_s) <= 0:
+        raise ValueError(f"found {len(ends_s)} completions, expected {FEWEST} or more, all positive")
+    logs, n = np.log(np.asarray(ends_s, dtype=np.float64)), len(ends_s)
+    draws = np.random.default_rng(seed)
+    deviation = logs.std(ddof=1) * np.sqrt((n - 1) / draws.chisquare(n - 1, DRAWS))
+    mean = logs.mean() + deviation / math.sqrt(n) * draws.standard_normal(DRAWS)
+    # The largest of N normal values by its distribution, instead of N draws.
+    largest = ndtri(draws.random(DRAWS) ** (1 / instances))
+    low, value, high = np.quantile(np.exp(mean + deviation * largest), [0.5 - LEVEL / 2, 0.5, 0.5 + LEVEL / 2])
+    slower = 1 / contention_ratio if 0 < contention_ratio < 1 else 1.0
+    return Estimate(float(value), float(low), float(high * slower), n, METHOD)
+
+
+def instances_of_machine(machine: Machine, point: Point) -> int:
+    """Return how many instances of a point a whole machine holds, each with cores or accelerators of its own."""
+    if point.nodes > 1:
+        return machine.nodes // point.nodes
+    return machine.nodes * (machine.ranks_per_node // point.ranks_per_node)
+
+
+def forecast_groups(groups: Mapping[str, Sequence[RunRecord]], contention: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of weak-scaling groups extrapolated to their whole machine.
+
+    Parameters
+    ----------
+    groups
+        Records of the instances by the file of their group.
+    contention
+        The table `contention`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of `weak_forecasts`; a group without a forecast has a reason.
+
+    Raises
+    ------
+    RecordError
+        If a group's file is damaged.
+    """
+    ratios = dict(zip(contention.get("source", ()), contention.get("contention_ratio", ()), strict=True))
+    rows = [_row(path, records, float(ratios.get(path, math.nan))) for path, records in sorted(groups.items())]
+    return pd.DataFrame(rows, columns=list(columns_of("weak_forecasts")))
+
+
+def _row(path: str, records: Sequence[RunRecord], ratio: float) -> dict[str, Any]:
+    group, plan = read_part(WeakGroup, Path(path)), records[0].plan
+    whole = instances_of_machine(plan.machine, plan.point)
+    counted = list(group.counted_results())
+    row = {name: getattr(plan.point, name) for name in POINT} | {
+        "nodes": plan.point.nodes,
+        "ranks": plan.point.ranks,
+        "instances": group.instances,
+        "whole_instances": whole,
+        "contention_ratio": ratio,
+        "measured_all_s": group.time_to_train_all_monotonic_s,
+        "method": METHOD,
+        "source": path,
+    }
+    starts = [one.run_start_monotonic_s for one in counted if one.run_start_monotonic_s is not None]
+    stops = [one.run_stop_monotonic_s for one in counted if one.run_stop_monotonic_s is not None]
+    if whole <= group.instances:
+        return row | {"reason": FILLED(instances=group.instances)}
+    if min(len(starts), len(stops)) < FEWEST:
+        return row | {"reason": TOO_FEW(n=len(counted), needed=FEWEST)}
+    if group.time_to_train_all_monotonic_s is None:
+        return row | {"reason": NO_CLOCK()}
+    found = forecast_all([stop - min(starts) for stop in stops], whole, ratio)
+    return row | forecast_columns(found, whole) | {"reason": ""}
+
+
+def forecast_columns(found: Estimate, instances: int) -> dict[str, float]:
+    """Return a forecast as columns: the time for all [s], and the models per minute that follow from it."""
+    return {
+        "time_to_train_all_s": found.value,
+        "time_to_train_all_low_s": found.low,
+        "time_to_train_all_high_s": found.high,
+        "models_per_min": 60 * instances / found.value,
+        "models_per_min_low": 60 * instances / found.high,
+        "models_per_min_high": 60 * instances / found.low,
+    }

@@ -1,0 +1,180 @@
+"""What the pages of the list are made from: numbers, records, parts of data, and files that are not ours."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+from unit.listing.site_factory import LONG, MARKUP, RIGHT_TO_LEFT, make_edition
+
+from hpcai.listing import ranking_views
+from hpcai.listing.charts import MOST_POINTS, Sketch, thin_out
+from hpcai.listing.entries import Edition, Entry, Ranking, Run
+from hpcai.listing.entry_views import make_compared, make_ranks, make_result, say_bibtex
+from hpcai.listing.numbers import choose_format, repeats_of
+from hpcai.listing.overview_views import find_records, make_index, prediction_rows, prediction_table, refused_table
+from hpcai.listing.rendering import TABLE_LIBRARY, Site
+
+SOURCES = Path(__file__).parents[3] / "reports"
+
+
+@pytest.fixture(scope="module")
+def edition() -> Edition:
+    return make_edition(120)
+
+
+def _first(edition: Edition, kind: str) -> Ranking:
+    return max((one for one in edition.rankings if one.kind == kind), key=lambda one: len(one.places))
+
+
+def test_table_library_is_the_package_s() -> None:
+    vendor = SOURCES / "list" / "vendor"
+    digest = hashlib.sha256((vendor / TABLE_LIBRARY[0]).read_bytes()).hexdigest()
+    assert digest in (vendor / "README.md").read_text()
+    assert "MIT License" in (vendor / TABLE_LIBRARY[1]).read_text()
+
+
+def test_records_are_each_better_than_the_one_before(edition: Edition) -> None:
+    for ranking in edition.rankings:
+        records = find_records(edition, ranking)
+        values = [record.value for record in records]
+        assert values == sorted(values, reverse=ranking.better == "lower")
+        assert len(set(values)) == len(values)
+        leader = next(place.entry for place in ranking.places if place.place is not None)
+        assert records[-1].entry.id == leader
+        years = [record.entry.year or 0 for record in records]
+        assert years == sorted(years)
+
+
+def test_results_without_a_place_set_no_record(edition: Edition) -> None:
+    ranking = _first(edition, "time_to_train")
+    places = tuple(place.model_copy(update={"place": None}) for place in ranking.places)
+    assert find_records(edition, ranking.model_copy(update={"places": places})) == []
+    unplaced = edition.model_copy(
+        update={"rankings": tuple(one.model_copy(update={"places": places}) for one in (ranking,))}
+    )
+    assert make_index(unplaced, [])["answers"] == []
+
+
+def test_answer_is_the_best_per_accelerator(edition: Edition) -> None:
+    answers = make_index(edition, [])["answers"]
+    ranking = next(one for one in edition.rankings if ranking_views.list_href(one) == answers[0]["list_href"])
+    best = max(
+        entry.per_unit or 0
+        for entry in edition.entries
+        if (entry.benchmark, entry.division, entry.basis) == (ranking.benchmark, ranking.division, ranking.basis)
+        and entry.verdict.status == "valid"
+    )
+    assert answers[0]["value"]["words"] == choose_format("", "samples/s", [best]).say(best)
+
+
+def test_another_edition_of_a_benchmark_is_named() -> None:
+    edition = make_edition(60)
+    ranking = _first(edition, "throughput_per_unit")
+    entries = [edition.by_id[place.entry] for place in ranking.places if place.place is not None]
+    new, old = (entry for entry in entries[:2])
+    changed = new.model_copy(update={"year": 2030, "round": "v9", "benchmark": "Edition nine"})
+    earlier = old.model_copy(update={"year": 2020, "round": "v0.7"})
+    rankings = (
+        ranking.model_copy(update={"id": "nine", "benchmark": "Edition nine", "places": (ranking.places[0],)}),
+        ranking.model_copy(update={"id": "old", "places": (ranking.places[1],)}),
+    )
+    found = make_index(edition.model_copy(update={"entries": (changed, earlier), "rankings": rankings}), [])["answers"]
+    assert "v0.7" in next(one["change"] for one in found if one["benchmark"] == "Edition nine")
+    assert "another edition" in next(one["first"] for one in found if one["benchmark"] == "Edition nine")
+
+
+def _with_runs(entry: Entry, *runs: Run) -> Entry:
+    return entry.model_copy(update={"runs": runs})
+
+
+def test_repeats_are_all_valid_runs_not_the_counted_ones_alone(edition: Edition) -> None:
+    def run(name: str, **more: object) -> Run:
+        return Run.model_validate({"name": name, "outcome": "success", "counted": False, "time_s": 1.0, **more})
+
+    entry = _with_runs(
+        edition.entries[0],
+        run("fastest"),
+        run("counted", counted=True, time_s=2.0),
+        run("against the rules", complies=False),
+        run("failed", outcome="aborted"),
+        run("without a time", time_s=None),
+    )
+    assert repeats_of(entry, "time_to_train_s") == (1.0, 2.0)
+    assert repeats_of(entry, "quality") == ()
+
+
+def test_parts_of_the_data_hold_every_place_once(edition: Edition, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking_views, "FIRST_PART", 4)
+    monkeypatch.setattr(ranking_views, "LATER_PARTS", 7)
+    ranking = _first(edition, "time_to_train")
+    parts = list(ranking_views.make_list_data(edition, ranking))
+    assert len(parts) > 2
+    assert [one for _, part in parts for one in part["columns"]["id"]] == [place.entry for place in ranking.places]
+    assert [path.removeprefix("list/") for path, _ in parts[1:]] == parts[0][1]["parts"]
+    assert parts[0][1]["total"] == len(ranking.places)
+
+
+def test_data_of_a_script_cannot_end_it(edition: Edition, tmp_path: Path) -> None:
+    hostile = next(entry for entry in edition.entries if entry.organisation == MARKUP)
+    Site(tmp_path, SOURCES).write_data("x.js", "x", make_compared(edition, hostile))
+    text = (tmp_path / "x.js").read_text()
+    assert "<" not in text
+    assert json.loads(text[4:-2])["title"].startswith(hostile.title)
+
+
+def test_bibtex_keeps_its_braces() -> None:
+    text = say_bibtex("key", "a}\\input{x}", "{author", make_edition(3))
+    assert text.count("{") == text.count("}")
+    assert "\\" not in text
+
+
+def test_values_name_their_lists(edition: Edition) -> None:
+    ranking = _first(edition, "time_to_train")
+    entry = edition.by_id[ranking.places[0].entry]
+    values = make_result(edition, entry, make_ranks(edition))["values"]
+    assert any(ranking_views.list_href(ranking) in dict(value["ranks"]) for value in values)
+
+
+def test_predictions_stand_beside_what_was_measured(edition: Edition) -> None:
+    rows = prediction_rows(edition, "time_to_train_s")
+    assert rows
+    table = prediction_table("time_to_train_s", rows)
+    assert {row[4]["text"] for row in table["rows"]} == {"+10.0 %"}
+    assert {row[5]["text"] for row in table["rows"]} == {"yes"}
+
+
+def test_refusals_have_a_row_for_each_reason(edition: Edition) -> None:
+    rows = refused_table(edition)["rows"]
+    assert len(rows) == sum(len(one.reasons) for one in edition.refused)
+    assert rows[0][0]["text"] == MARKUP
+    assert LONG in rows[0][2]["text"]
+
+
+def test_many_points_are_thinned_to_the_best_of_each_scale() -> None:
+    rows = [{"accelerator": "A", "rules": "r", "scale": n % 9, "value": float(n)} for n in range(MOST_POINTS + 1)]
+    kept = thin_out(rows)
+    assert len(kept) == 9
+    assert max(row["value"] for row in kept) == MOST_POINTS
+    assert thin_out(rows[:-1]) == rows[:-1]
+
+
+def test_chart_is_drawn_again_only_if_it_changed(tmp_path: Path) -> None:
+    spec = {"data": {"values": [{"x": 1}]}, "mark": "point", "encoding": {"x": {"field": "x", "type": "quantitative"}}}
+    path = tmp_path / "chart.svg"
+    drawn = Sketch(spec, "one").draw(path)
+    assert re.search("<svg", drawn.svg)
+    path.write_text(drawn.svg.replace("<svg", "<svg data-kept='1'", 1))
+    assert "data-kept" in Sketch(spec, "one").draw(path).svg
+    assert "data-kept" not in Sketch({**spec, "width": 99}, "one").draw(path).svg
+
+
+def test_unprintable_characters_do_not_reach_a_page(edition: Edition, tmp_path: Path) -> None:
+    hostile = next(entry for entry in edition.entries if entry.organisation == RIGHT_TO_LEFT)
+    site = Site(tmp_path, SOURCES, {"title": "t", "edition": "e", "made": "", "menu": [], "files": [], "links": []})
+    site.write_page("result/x.html", "result", make_result(edition, hostile, make_ranks(edition)))
+    text = (tmp_path / "result/x.html").read_text()
+    assert "\u202e" in hostile.title
+    assert "\u202e" not in text
+    assert "<bdi>" in text

@@ -1,0 +1,136 @@
+"""Slow members of a fleet are found by the measured noise, healthy fleets raise no alarm, and small fleets say so."""
+
+import numpy as np
+import pytest
+from unit.acceptance_factory import HOSTS, NOISE, make_measured, make_series, simulate
+
+from hpcai.catalogue.tables import columns_of
+from hpcai.config.acceptance import Acceptance
+from hpcai.metrics.acceptance import (
+    ALL,
+    BEST_PAIR,
+    FEW_NODES,
+    NO_FLEET,
+    NOT_ALL_NODES,
+    ONE_NODE,
+    findings_table,
+    judge_acceptance,
+)
+from hpcai.metrics.statistics.fleet import FleetTest, place_in_fleet, shamos
+
+
+def judge(measured):
+    return judge_acceptance(measured, "0" * 64, "measurements.json")
+
+
+def verdicts(accepted, kind="node", measure=ALL):
+    return {one.subject: one.verdict for one in accepted.findings if (one.kind, one.measure) == (kind, measure)}
+
+
+def test_a_hundred_healthy_starts_raise_no_alarm():
+    random = np.random.default_rng(20260722)
+    alarms = [start for start in range(100) if judge(simulate(random, pairs=2)).verdict != "healthy"]
+    assert alarms == []
+
+
+@pytest.mark.parametrize("measure", NOISE)
+@pytest.mark.parametrize(("loss", "expected"), [(0.10, "suspicious"), (0.20, "broken")])
+def test_every_slowed_node_is_found_in_any_measurement(measure, loss, expected):
+    random = np.random.default_rng(7)
+    for _ in range(3):
+        slowed = [str(host) for host in random.choice(HOSTS, 4, replace=False)]
+        found = verdicts(judge(simulate(random, dict.fromkeys(slowed, loss), [measure], pairs=0)))
+        assert {node: verdict for node, verdict in found.items() if verdict != "healthy"} == dict.fromkeys(
+            slowed, expected
+        )
+
+
+def test_power_at_five_percent_is_what_the_documentation_says():
+    random = np.random.default_rng(5)
+    slowed = dict.fromkeys(HOSTS[:4], 0.05)
+    found = [verdicts(judge(simulate(random, slowed, pairs=0))) for _ in range(15)]
+    hits = sum(one[host] != "healthy" for one in found for host in slowed)
+    assert hits / (len(found) * len(slowed)) >= 0.5
+
+
+def test_a_slow_network_adapter_marks_its_pairs_and_its_node():
+    random = np.random.default_rng(3)
+    accepted = judge(simulate(random, {"n5": 0.3}, ["allreduce bandwidth"], pairs=3))
+    bad = {pair for pair, verdict in verdicts(accepted, "pair").items() if verdict == "broken"}
+    assert bad
+    assert all("n5" in pair.split(" + ") for pair in bad)
+    measure = BEST_PAIR.format(measure="allreduce bandwidth")
+    nodes = verdicts(accepted, measure=measure)
+    assert {node for node, verdict in nodes.items() if verdict != "healthy"} == {"n5"}
+
+
+@pytest.mark.parametrize(("nodes", "slowed"), [(3, "n2"), (2, "n1"), (4, "n4")])
+def test_few_nodes_are_judged_by_an_assumed_spread(nodes, slowed):
+    random = np.random.default_rng(11)
+    hosts = [f"n{number}" for number in range(1, nodes + 1)]
+    accepted = judge(simulate(random, {slowed: 0.2}, ["gemm fp32"], hosts=hosts, pairs=0))
+    assert {node for node, one in verdicts(accepted).items() if one != "healthy"} == {slowed}
+    assert FEW_NODES.find_in(accepted.reason)["n"] == str(nodes)
+    assert judge(simulate(random, hosts=hosts, pairs=0)).verdict == "healthy"
+
+
+def test_one_node_has_only_completion_to_show():
+    accepted = judge(simulate(np.random.default_rng(1), hosts=["n1"], pairs=0))
+    assert accepted.verdict == "healthy"
+    assert accepted.reason == ONE_NODE()
+    row = next(one for one in accepted.findings if one.measure == "gemm fp32")
+    assert (row.reason, row.fleet_median, row.p_value) == (NO_FLEET(), None, None)
+
+
+def test_what_failed_is_broken_and_what_no_node_has_is_not_measured():
+    values = (1.0, 1.01, 0.99)
+    series = [make_series(host, "gemm fp32", values) for host in ("n1", "n2", "n3")]
+    series += [make_series("n4", "gemm fp32", (), reason="crashed", failed=True)]
+    series += [make_series(host, "scratch read", (), reason="in memory") for host in ("n1", "n2", "n3", "n4")]
+    series += [make_series(host, "memory copy", values) for host in ("n1", "n2", "n3")]
+    series += [make_series("n4", "memory copy", (), reason="no memory")]
+    accepted = judge(make_measured(series, ["n1", "n2", "n3", "n4"]))
+    assert verdicts(accepted) == {"n1": "healthy", "n2": "healthy", "n3": "healthy", "n4": "broken"}
+    assert set(verdicts(accepted, measure="scratch read").values()) == {"not_measured"}
+    assert verdicts(accepted, measure="memory copy")["n4"] == "broken"
+    assert accepted.verdict == "broken"
+
+
+def test_a_machine_without_any_measurement_is_broken():
+    series = [make_series("n1", "scratch read", (), reason="in memory")]
+    assert judge(make_measured(series, ["n1"])).verdict == "broken"
+
+
+def test_nodes_left_out_are_named():
+    series = [make_series(host, "gemm fp32", (1.0, 1.0, 1.0)) for host in HOSTS[:8]]
+    reason = judge(make_measured(series, HOSTS[:8], machine_nodes=9)).reason
+    assert NOT_ALL_NODES.find_in(reason) == {"n": "8", "all": "9"}
+
+
+def test_a_large_loss_within_the_noise_is_no_alarm():
+    series = [make_series(host, "gemm fp32", (1.0, 0.7, 1.4, 0.6, 1.5)) for host in HOSTS[:8]]
+    series += [make_series("n9", "gemm fp32", (0.9, 0.7, 1.2, 0.6, 1.3))]
+    assert verdicts(judge(make_measured(series, HOSTS[:9])))["n9"] == "healthy"
+
+
+def test_the_table_has_its_columns_and_the_worst_first():
+    table = findings_table(judge(simulate(np.random.default_rng(2), {"n5": 0.2}, pairs=1)))
+    assert list(table.columns) == list(columns_of("acceptance"))
+    assert table["verdict"].iloc[0] == "broken"
+    assert table["verdict"].is_monotonic_increasing is False or set(table["verdict"]) == {"broken", "healthy"}
+    row = table[(table["subject"] == "n5") & (table["measure"] == "gemm fp32")].iloc[0]
+    assert row["loss_ratio"] == pytest.approx(0.2, abs=0.03)
+    assert row["p_value"] < Acceptance().false_alarm_ratio
+
+
+def test_times_are_better_when_lower():
+    values = {f"n{number}": (1.0, 1.001, 0.999) for number in range(10)} | {"slow": (1.25, 1.249, 1.251)}
+    places = place_in_fleet(values, FleetTest(11, 0.02), lower_is_better=True)
+    assert places["slow"].loss_ratio == pytest.approx(0.2, abs=0.002)
+    assert places["slow"].value == pytest.approx(1.25)
+
+
+def test_the_scale_is_a_standard_deviation_and_ignores_outliers():
+    values = np.random.default_rng(0).normal(0, 2.0, 400)
+    assert shamos(values) == pytest.approx(2.0, rel=0.1)
+    assert shamos(np.append(values, [1e6] * 5)) == pytest.approx(2.0, rel=0.15)

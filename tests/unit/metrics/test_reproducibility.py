@@ -1,0 +1,100 @@
+"""Points are lost for what a record lacks, each with its advice; nothing else changes the score."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+from unit.record_factory import make_machine, make_provenance, make_record, make_study
+
+from hpcai.core.disturbance import Disturbance
+from hpcai.metrics.reproducibility import FULL, ITEMS, RAISE, REPEAT_POINTS, judge_record, reproducibility_table
+from hpcai.records.run import Artefact, RunRecord
+
+PEAK = {"fp32": {"rate_flop_per_s": "1 TFLOP/s", "source": "data sheet"}}
+POWER = {"node_power_w": "100 W", "source": "meter"}
+QUIET = Disturbance(node="node0", cores=4, wall_s=10.0, others_s=0.0, steal_s=0.0)
+BUSY = QUIET.model_copy(update={"others_s": 20.0})
+
+
+def full_record(
+    machine: dict[str, Any] | None = None, provenance: dict[str, Any] | None = None, **record: Any
+) -> RunRecord:
+    """Return a record that lacks nothing."""
+    known = {"page_cache": "dropped", **(provenance or {})}
+    fields = {
+        "provenance": make_provenance(**known),
+        "artefacts": (Artefact(path="mllog.txt", bytes=1, sha256="00" * 32),),
+        "disturbance": (QUIET,),
+        **record,
+    }
+    described = make_machine(**{"device": {"kind": "cpu", "peaks": PEAK}, "power": POWER, **(machine or {})})
+    return make_record(record=fields, machine=described)
+
+
+def test_a_record_that_lacks_nothing_has_all_points() -> None:
+    assert {name: item.points for name, item in judge_record(full_record()).items()} == {
+        name: points for name, (points, _) in ITEMS.items()
+    }
+    assert FULL == 100
+
+
+@pytest.mark.parametrize(
+    ("make", "item", "lost", "advice"),
+    [
+        (lambda: full_record(provenance={"commit": None}), "code", 6, "no_commit"),
+        (lambda: full_record(provenance={"dirty": True}), "code", 6, "changed_code"),
+        (lambda: full_record(provenance={"dirty": None}), "code", 6, "changed_code"),
+        (lambda: full_record(provenance={"lock_sha256": None}), "software", 8, "no_lock"),
+        (lambda: full_record(provenance={"software": {"python": "3.11"}}), "software", 4, "no_framework"),
+        (lambda: full_record(data_source="existing"), "data", 8, "data_of_the_site"),
+        (lambda: full_record(provenance={"pack_digest": None}), "data", 3, "not_packed"),
+        (lambda: full_record(artefacts=()), "raw_files", 10, "no_raw_files"),
+        (lambda: full_record(provenance={"command": ()}), "launcher", 4, "no_command"),
+        (lambda: full_record(launch_s=None), "launcher", 2, "no_launch_time"),
+        (lambda: full_record(machine={"device": {"kind": "cpu"}}), "peaks", 6, "no_peak"),
+        (lambda: full_record(machine={"power": None}), "power", 4, "no_power"),
+        (lambda: full_record(disturbance=(BUSY,)), "disturbance", 6, "disturbed"),
+        (lambda: full_record(provenance={"page_cache": "kept"}), "page_cache", 4, "page_cache"),
+    ],
+)
+def test_each_lack_costs_its_points_and_says_what_would_raise_it(
+    make: Callable[[], RunRecord], item: str, lost: float, advice: str
+) -> None:
+    judged = judge_record(make())
+    missing = {name: ITEMS[name][0] - one.points for name, one in judged.items() if one.points < ITEMS[name][0]}
+    assert missing == {item: lost}
+    assert judged[item].advice == RAISE[advice]()
+
+
+def test_use_by_others_that_nobody_watched_has_no_points_at_all() -> None:
+    assert judge_record(full_record(disturbance=()))["disturbance"].points == 0
+
+
+def test_a_failed_run_loses_placement_and_launch_but_is_judged() -> None:
+    judged = judge_record(make_record("failed", record={"launch_s": None}))
+    assert (judged["placement"].points, judged["seed"].points) == (0, ITEMS["seed"][0])
+
+
+def test_accelerators_without_uuid_lose_points() -> None:
+    gpu = {"device": {"kind": "gpu", "peaks": PEAK}, "accelerators_per_node": 4}
+    assert judge_record(full_record(machine=gpu))["placement"].points == 5
+
+
+def test_a_point_has_the_fewest_points_of_its_runs_and_its_share_of_repeats() -> None:
+    records = make_study((1,), repeats=4)
+    poor = make_record(repetition=5, record={"provenance": make_provenance(commit=None)})
+    one, other = (reproducibility_table(runs).iloc[0] for runs in (records, [*records, poor]))
+    assert (one["code_points"], other["code_points"]) == (12, 6)
+    assert one["repeats_points"] == pytest.approx(REPEAT_POINTS * 4 / 10)
+    points = [name for name in one.index if str(name).endswith("_points")]
+    assert one["reproducibility_score"] == pytest.approx(one[points].sum())
+    assert 0 < one["reproducibility_score"] < FULL
+    assert RAISE["few_repeats"].find_in(one["advice"]) is not None
+
+
+def test_measured_power_counts_like_declared_power() -> None:
+    records = make_study((1, 2), repeats=1)
+    power = pd.DataFrame([{"benchmark": "cosmoflow_tiny", "variant": "fp32", "engine": "horovod", "scale": "n1x1"}])
+    table = reproducibility_table(records, power).set_index("scale")
+    assert table["power_points"].to_dict() == {"n1x1": 4, "n1x2": 0}

@@ -1,0 +1,66 @@
+"""amd-smi: CSV and JSON of its metrics and its monitor; partitions, missing values, damage."""
+
+import math
+
+import pytest
+from unit.parsers.damage import check_cuts, check_foreign
+from unit.parsers.tool_output import hand_made
+
+from hpcai.core.errors import ParseError
+from hpcai.metrics.profiles.energy import power_summary
+from hpcai.parsers.amd_smi import ONE_MOMENT, OTHER_UNIT, accelerators_power_w, read_amd_smi
+from hpcai.parsers.power_samples import COLUMNS, NO_VALUE
+from hpcai.parsers.registry import read_artefact
+
+
+def test_a_watched_metric_has_power_energy_and_times_of_each_accelerator():
+    reading = read_amd_smi(hand_made("amd_smi_metric.csv"))
+    table = reading.table.set_index("device")
+    assert reading.facts["column"] == "socket_power"
+    assert table.loc["0", "time_s"].to_list() == [0.0, 1.0, 2.0]
+    assert table.loc["0", "power_w"].to_list() == [400.0, 420.0, 440.0]
+    assert table.loc["1", "power_w"].isna().to_list() == [False, True, False]
+    assert power_summary(reading.table[reading.table["device"] == "0"], "amd_smi").energy_j == pytest.approx(840.0)
+
+
+def test_a_monitor_counts_a_partitioned_accelerator_once():
+    reading = read_amd_smi(hand_made("amd_smi_monitor.csv"))
+    assert reading.table["power_w"].to_list() == [400.0, 410.0]
+    assert reading.is_whole
+
+
+def test_json_of_one_moment_has_units_and_says_that_it_has_no_times():
+    reading = read_amd_smi(hand_made("amd_smi_metric.json"))
+    assert reading.table["power_w"].to_list()[0] == 142.0
+    assert reading.table["energy_j"].to_list()[0] == 178319.5
+    assert reading.table["power_w"].isna().to_list() == [False, True]
+    assert set(reading.reasons) == {ONE_MOMENT(), NO_VALUE(missing=1, samples=2)}
+    watts = accelerators_power_w(hand_made("amd_smi_metric.json").read_text())
+    assert watts[0] == 142.0
+    assert math.isnan(watts[1])
+
+
+def test_another_unit_and_a_damaged_number_are_left_out(tmp_path):
+    path = tmp_path / "metric.json"
+    path.write_text(hand_made("amd_smi_metric.json").read_text().replace('142, "unit": "W"', '142000, "unit": "mW"'))
+    reading = read_amd_smi(path)
+    assert reading.table["device"].to_list() == ["1"]
+    assert any(OTHER_UNIT(column="socket_power", unit="mW", expected="W") in reason for reason in reading.reasons)
+    path.write_text(hand_made("amd_smi_metric.csv").read_text().replace(",420,", ",4x0,"))
+    assert read_amd_smi(path).coverage_ratio == 5 / 6
+
+
+def test_damaged_and_foreign_files(tmp_path):
+    data = hand_made("amd_smi_metric.csv").read_bytes()
+    check_cuts(tmp_path / "cut.csv", data, read_amd_smi, COLUMNS, has_end=False)
+    check_foreign(tmp_path, read_amd_smi)
+    path = tmp_path / "empty.json"
+    path.write_text('{"gpu_data": []}')
+    with pytest.raises(ParseError):
+        read_amd_smi(path)
+
+
+@pytest.mark.parametrize("name", ["amd_smi_metric.csv", "amd_smi_monitor.csv", "amd_smi_metric.json"])
+def test_it_is_told_apart_from_other_tools(name):
+    found = read_artefact(hand_made(name))
+    assert found.tool == "output of amd-smi"

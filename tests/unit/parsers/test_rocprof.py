@@ -1,0 +1,57 @@
+"""rocprofv3: kernel and copy traces as CSV and JSON; categories of AMD's kernels; damage."""
+
+import pytest
+from unit.parsers.damage import check_cuts, check_foreign
+from unit.parsers.tool_output import hand_made
+
+from hpcai.metrics.profiles.kernels import categorise, kernel_breakdown
+from hpcai.parsers.registry import read_artefact
+from hpcai.parsers.rocprof import COLUMNS, read_rocprof
+
+
+def test_a_kernel_trace_has_a_row_per_launch():
+    reading = read_rocprof(hand_made("rocprofv3_kernel_trace.csv"))
+    assert reading.is_whole
+    table = reading.table
+    assert list(table.columns) == list(COLUMNS)
+    assert table["kind"].to_list() == ["kernel"] * 4 + ["memset", "kernel"]
+    assert table["duration_s"].sum() == pytest.approx(1040e-6)
+    assert table["start_s"].iloc[1] - table["start_s"].iloc[0] == pytest.approx(500e-6, abs=1e-9)
+    assert set(table["device"]) == {"Agent 4"}
+
+
+def test_the_kernels_of_amd_s_libraries_have_their_categories():
+    table = read_rocprof(hand_made("rocprofv3_kernel_trace.csv")).table
+    assert categorise(table["name"]).to_list() == [
+        "convolution", "GEMM", "element-wise", "other collectives", "memcpy", "GEMM",
+    ]  # fmt: skip
+    kernels = table.groupby(["name", "kind", "device"], as_index=False).agg(
+        calls=("duration_s", "size"), total_s=("duration_s", "sum")
+    )
+    shares = kernel_breakdown(kernels).set_index("category")
+    assert shares.loc["GEMM", "calls"] == 2
+    assert shares.loc["GEMM", "share_ratio"] == pytest.approx(330 / 1040)
+
+
+def test_copies_have_directions_and_json_has_their_bytes():
+    copies = read_rocprof(hand_made("rocprofv3_memory_copy_trace.csv")).table
+    assert set(copies["kind"]) == {"memcpy"}
+    assert copies["name"].iloc[0] == "MEMORY_COPY_HOST_TO_DEVICE"
+    reading = read_rocprof(hand_made("rocprofv3_results.json"))
+    assert (reading.complete_records, reading.seen_records) == (2, 3)  # one ends before it starts
+    kernel, copy = reading.table.to_dict("records")
+    assert (kernel["name"][:5], kernel["device"], kernel["duration_s"]) == ("Cijk_", "Agent 4", pytest.approx(2e-4))
+    assert (copy["kind"], copy["bytes"], copy["device"]) == ("memcpy", 4e6, "Agent 4")
+
+
+def test_damaged_and_foreign_files(tmp_path):
+    data = hand_made("rocprofv3_kernel_trace.csv").read_bytes()
+    check_cuts(tmp_path / "cut.csv", data, read_rocprof, COLUMNS, has_end=False)
+    check_foreign(tmp_path, read_rocprof)
+
+
+@pytest.mark.parametrize(
+    "name", ["rocprofv3_kernel_trace.csv", "rocprofv3_memory_copy_trace.csv", "rocprofv3_results.json"]
+)
+def test_it_is_told_apart_from_other_tools(name):
+    assert read_artefact(hand_made(name)).tool == "a trace of rocprofv3"

@@ -1,0 +1,115 @@
+"""The files for other harnesses: what they read is in a record and its export; the harnesses themselves run them."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from unit.record_factory import make_record
+
+from hpcai.records.run import write_record
+from hpcai.report.openmetrics import runs_as_openmetrics
+
+FOLDER = Path(__file__).parents[2] / "integrations"
+REFRAME, JUBE = FOLDER / "reframe/hpcai_study.py", FOLDER / "jube/hpcai.xml"
+RAMBLE = FOLDER / "ramble/hpcai/application.py"
+NUMBER = r"([0-9.e+-]+)"
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Return a folder of two finished runs of one point."""
+    for repetition in (1, 2):
+        folder = tmp_path / f"made/results/runs/r{repetition}"
+        folder.mkdir(parents=True)
+        write_record(make_record(repetition=repetition), folder / "record.json")
+    return tmp_path / "made/results"
+
+
+@pytest.fixture
+def program(results, tmp_path):
+    """Return a stand-in for `hpcai`: `run` copies finished runs, everything else is the real one."""
+    stub = tmp_path / "bin/hpcai"
+    stub.parent.mkdir()
+    stub.write_text(
+        f'#!/bin/sh\nif [ "$1" = run ]; then echo "$*" > called.txt; exec cp -r {results} .; fi\n'
+        f'exec {sys.executable} -m hpcai "$@"\n'
+    )
+    stub.chmod(0o755)
+    return stub
+
+
+def medians_of(records):
+    """Return what the ReFrame test computes, without ReFrame."""
+    tree = ast.parse(REFRAME.read_text())
+    wanted = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "medians"]
+    imports = [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
+    own = [one for one in imports if "reframe" not in ast.unparse(one)]
+    space: dict[str, object] = {}
+    exec(compile(ast.Module([*own, *wanted], []), str(REFRAME), "exec"), space)
+    return space["medians"](records)
+
+
+def test_the_reframe_test_reads_what_a_record_has(results):
+    records = [json.loads(path.read_text()) for path in sorted(results.rglob("record.json"))]
+    found = {name: (unit, value) for point, name, unit, value in medians_of(records)}
+    first = make_record(repetition=1).training
+    assert set(found) == {"time_to_train", "throughput", "staging"}
+    assert found["staging"][1] == pytest.approx(first.staging.staging_s + 0.025)  # of two, between both
+    assert medians_of([{**records[0], "training": None}]) == []
+
+
+@pytest.mark.parametrize("name", ["time_to_train", "throughput", "staging", "wall"])
+def test_the_patterns_of_jube_and_ramble_find_their_numbers(results, name):
+    text = runs_as_openmetrics([results])
+    patterns = {one.get("name"): one.text for one in ElementTree.parse(JUBE).iter("pattern")}
+    assert len(re.findall(patterns[name].replace("$jube_pat_fp", NUMBER), text)) == 2
+    tree = ast.parse(RAMBLE.read_text())
+    values = {one.targets[0].id: ast.literal_eval(one.value) for one in tree.body if isinstance(one, ast.Assign)}
+    family, _ = values["MEASURES"][name.replace("_", " ")]
+    found = [
+        match.groupdict() for match in re.finditer(rf"hpcai_run_{family}{values['LABELS']} {values['NUMBER']}", text)
+    ]
+    assert [one["repetition"] for one in found] == ["1", "2"]
+    assert all(float(one["value"]) > 0 for one in found)
+
+
+@pytest.mark.slow
+def test_reframe_runs_it(program, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+    subprocess.run([tmp_path / "env/bin/pip", "install", "-q", "ReFrame-HPC==4.10.4"], check=True)
+    options = ["-c", str(REFRAME), "-r", "--performance-report", "--prefix", str(tmp_path / "out")]
+    settings = [f"hpcai={program}", "snakefile=/somewhere/Snakefile", "study=/somewhere/study.yaml"]
+    sets = [word for one in settings for word in ("-S", f"HpcAiStudy.{one}")]
+    called = [tmp_path / "env/bin/reframe", *options, "--keep-stage-files", *sets]
+    done = subprocess.run(called, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "time_to_train" in done.stdout
+    (words,) = (tmp_path / "out").rglob("called.txt")
+    assert words.read_text().split()[:4] == ["run", "measure", "--snakefile", "/somewhere/Snakefile"]
+    shutil.rmtree(tmp_path / "made/results/runs")
+    done = subprocess.run(called, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "no record of a run" in done.stdout
+
+
+@pytest.mark.slow
+def test_jube_runs_it(program, tmp_path):
+    jube = shutil.which("jube") or os.environ.get("HPCAI_JUBE")
+    if jube is None:
+        pytest.skip("jube is not on the PATH (Debian's package jube; HPCAI_JUBE names one elsewhere)")
+    text = JUBE.read_text().replace(">hpcai<", f">{program}<").replace(">Snakefile<", ">/somewhere/Snakefile<")
+    (tmp_path / "hpcai.xml").write_text(text)
+    for words in (["run", "hpcai.xml"], ["result", "hpcai_jube"]):
+        done = subprocess.run([jube, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+    expected = sum(make_record(repetition=one).training.run_s for one in (1, 2)) / 2
+    (row,) = [line.split(",") for line in done.stdout.splitlines() if line.startswith("config/study.yaml,")]
+    assert row[1] == "2"
+    assert float(row[2]) == pytest.approx(expected, rel=0.01)

@@ -1,0 +1,65 @@
+"""Plans: the controller writes them for the jobs that will run, and a changed one calls its job again."""
+
+import os
+import shutil
+
+import pytest
+from workflow_project import ROOT, edit_yaml
+
+from hpcai.config.load import load_study_file, read_plan
+
+RUN = "cosmoflow_mini/fp32/n1x1/r1"
+RECORD = f"results/runs/{RUN}/record.json"
+GROUP = "results/weak/cosmoflow_mini/fp32/n1x1/group.json"
+FAKE_HPCAI = """\
+#!/bin/sh
+# Takes the place of `hpcai measure`: checks that the plan is there and writes a file where the record belongs.
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --folder) folder=$2 ;;
+    --plan) test -s "$2" || exit 1; record=record.json ;;
+    --plans) test -s "$2" && test -s "$3" || exit 1; record=group.json ;;
+    esac
+    shift
+done
+echo '{}' > "$folder/$record"
+"""
+
+
+@pytest.fixture
+def site(project, tmp_path, monkeypatch):
+    """A project whose data are there, whose files may be changed, and whose runs take no time."""
+    shutil.copytree(ROOT / "tests/config", tmp_path / "config")
+    project.study = tmp_path / "config/weak.yaml"
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs/hpcai").write_text(FAKE_HPCAI)
+    (tmp_path / "programs/hpcai").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:{os.environ['PATH']}")
+    for file in ("manifest.json", "packed/packed.json"):
+        made = project.directory / "data/cosmoflow_mini" / file
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text("{}")
+    return project
+
+
+def again(site):
+    return site.snakemake(RECORD, GROUP, "--allowed-rules", "train", "train_together", "--dry-run").stdout
+
+
+def test_plans_are_there_before_the_job_and_call_it_again_once_they_change(site):
+    done = site.snakemake(RECORD, GROUP, "--allowed-rules", "train", "train_together")
+    assert done.returncode == 0, done.stdout
+    campaign = load_study_file(site.study)
+    written = {str(file.parent.relative_to(site.directory / "results")) for file in site.directory.rglob("plan.json")}
+    instances = [f"weak/{run}" for run in campaign.weak_plans() if run.startswith("cosmoflow_mini/fp32/n1x1/")]
+    # Those of the other runs, which nobody asked for, are not.
+    assert written == {f"runs/{RUN}", *instances}
+    assert len(instances) > 1
+    assert read_plan(site.directory / f"results/runs/{RUN}/plan.json") == campaign.plans()[RUN]
+    before = {file: file.stat().st_mtime_ns for file in site.directory.rglob("plan.json")}
+    edit_yaml(site.study, limits={"run_s": "7 min"})
+    assert "Nothing to be done" in again(site)
+    edit_yaml(site.study.parent / "benchmarks/cosmoflow_mini.yaml", recipe__base_learning_rate=0.02)
+    assert {"rule train:", "rule train_together:"} <= set(again(site).splitlines())
+    # A dry run writes none.
+    assert before == {file: file.stat().st_mtime_ns for file in site.directory.rglob("plan.json")}
