@@ -71,6 +71,11 @@ def _file_damages(path: Path) -> Iterator[Damage]:
             yield Damage(f"{file}: its SHA-256 is not the one in the record", *advise_discard(path))
 
 
+PLAN_REMEDY = (
+    "remove it: a start writes plans only of runs that it will measure, and a finished run has its own in raw/"
+)
+
+
 def find_plan_damage(path: Path) -> Damage | None:
     """Return what is wrong with the workflow's plan; without a valid one the workflow cannot start."""
     plan = path / "plan.json"
@@ -78,8 +83,8 @@ def find_plan_damage(path: Path) -> Damage | None:
         if plan.exists():
             read_json(plan)
     except RecordError as error:
-        what, remedy = advise_removal(plan, error, "the study")
-        return Damage(str(what), *remedy)
+        what, (_, command) = advise_removal(plan, error, "the study")
+        return Damage(str(what), PLAN_REMEDY, command)
     return None
 
 

@@ -138,6 +138,7 @@ def _write_samples(files: Mapping[int, Path], target: Path) -> list[int]:
     """Write the samples of all ranks with a complete file; return these ranks."""
     waiting: list[pa.Table] = []
     written = []
+    rows = 0
     with open_parquet(target, _SCHEMA) as writer:
         for rank, file in sorted(files.items()):
             samples = _samples(file, rank)
@@ -145,9 +146,10 @@ def _write_samples(files: Mapping[int, Path], target: Path) -> list[int]:
                 continue
             written.append(rank)
             waiting.append(samples)
-            if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
+            rows += samples.num_rows
+            if rows >= _GROUP_ROWS:
                 writer.write_table(pa.concat_tables(waiting))
-                waiting = []
+                waiting, rows = [], 0
         if waiting:
             writer.write_table(pa.concat_tables(waiting))
     return written

@@ -6,6 +6,7 @@ first part of each path: the server address passed to the client ends with it.
 """
 
 import hmac
+import json
 import secrets
 import socketserver
 import threading
@@ -24,6 +25,8 @@ BODY_LIMIT_BYTES = 16 << 20
 VALUES_PER_RANK = 1000
 """Maximum number of values per rank: each group meets separately, and a launch has far fewer groups."""
 REQUEST_LIMIT_S = 30
+EVERY = "all_"
+"""Start of the key that asks for the text of all ranks of a scope; their number follows."""
 _PARTS = 4
 """Parts of a path: an empty one, the secret, the scope and the key."""
 
@@ -76,6 +79,8 @@ class Store:
         self._sizes = dict(sizes)
         self._limit = VALUES_PER_RANK * max(self._sizes.values(), default=1)
         self._values: dict[str, dict[str, bytes]] = {}
+        self._count = 0  # counted, because summing over the scopes of many nodes made each value dearer
+        self._joined: dict[tuple[str, int], bytes] = {}
         self._finished: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
@@ -84,26 +89,50 @@ class Store:
         with self._lock:
             return self._values.get(scope, {}).get(key)
 
+    def get_all(self, scope: str, ranks: int) -> tuple[bytes | None, int]:
+        """Return the texts of ranks 0, 1, ... of a scope as a JSON list, None until all are there.
+
+        The second value is the first rank without one. The list is made once, not for each rank that asks.
+        """
+        with self._lock:
+            joined = self._joined.get((scope, ranks))
+            if joined is not None:
+                return joined, ranks
+            values = self._values.get(scope, {})
+            missing = next((rank for rank in range(ranks) if str(rank) not in values), ranks)
+            if missing < ranks or not ranks:
+                return None, missing
+            texts = [values[str(rank)].decode(errors="replace") for rank in range(ranks)]
+            return self._joined.setdefault((scope, ranks), json.dumps(texts).encode()), ranks
+
     def put(self, scope: str, key: str, value: bytes) -> bool:
         """Store a value; False if there are too many."""
         with self._lock:
             values = self._values.setdefault(scope, {})
-            if key not in values and sum(map(len, self._values.values())) >= self._limit:
-                return False
+            if key not in values:
+                if self._count >= self._limit:
+                    return False
+                self._count += 1
             values[key] = value
+            self._forget_joined(scope)
             return True
 
     def finish(self, scope: str, key: str) -> None:
         """Record that a rank has met the others of a scope; in any other scope, delete a key."""
         with self._lock:
+            self._forget_joined(scope)
             if scope not in self._sizes:
-                self._values.get(scope, {}).pop(key, None)
+                self._count -= self._values.get(scope, {}).pop(key, None) is not None
                 return
             finished = self._finished.setdefault(scope, set())
             finished.add(key)
             if len(finished) >= self._sizes[scope]:
-                self._values.pop(scope, None)
+                self._count -= len(self._values.pop(scope, {}))
                 finished.clear()
+
+    def _forget_joined(self, scope: str) -> None:
+        for key in [key for key in self._joined if key[0] == scope]:
+            del self._joined[key]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -114,7 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         place = self._place()
-        if place is not None:
+        if place is not None and place[1].startswith(EVERY):
+            self._answer_all(*place)
+        elif place is not None:
             value = self.server.store.get(*place)
             self._answer(HTTPStatus.NOT_FOUND if value is None else HTTPStatus.OK, value or b"")
 
@@ -135,6 +166,16 @@ class _Handler(BaseHTTPRequestHandler):
         if place is not None:
             self.server.store.finish(*place)
             self._answer(HTTPStatus.OK)
+
+    def _answer_all(self, scope: str, key: str) -> None:
+        """Answer with the text of all ranks at once; one request for each would be a million for 1,024 ranks."""
+        ranks = key.removeprefix(EVERY)
+        if not (ranks.isascii() and ranks.isdecimal()) or len(ranks) > len(str(BODY_LIMIT_BYTES)):
+            self._answer(HTTPStatus.BAD_REQUEST)
+            return
+        joined, missing = self.server.store.get_all(scope, int(ranks))
+        status = HTTPStatus.NOT_FOUND if joined is None else HTTPStatus.OK
+        self._answer(status, str(missing).encode() if joined is None else joined)
 
     def _keep(self, place: tuple[str, str], length: int) -> None:
         try:

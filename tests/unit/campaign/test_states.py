@@ -18,6 +18,7 @@ from unit.campaign.result_folders import (
 from unit.record_factory import make_record
 from unit.refusals import told
 
+from hpcai.campaign.damages import PLAN_REMEDY
 from hpcai.campaign.live import live_runs
 from hpcai.campaign.run_folders import RunFolder, discarded_folders, present_folders
 from hpcai.campaign.states import LEFT_BEHIND, state_of
@@ -129,6 +130,8 @@ def test_damaged_plan_is_removed(tmp_path):
     for found in (look(tmp_path, finished), look(tmp_path, finished, check_files=True)):
         assert (found.state, found.outcome) == ("damaged", "converged")
         assert [damage.command for damage in found.damages] == [f"rm {finished / 'plan.json'}"]
+        assert [damage.remedy for damage in found.damages] == [PLAN_REMEDY]
+        assert "next start writes" not in PLAN_REMEDY  # no plan is written for a run that is not measured again
 
 
 def test_run_that_started_meanwhile_is_under_way(tmp_path):
