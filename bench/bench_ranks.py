@@ -26,12 +26,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from unit.record_factory import make_machine, make_provenance, make_record
 
 from hpcai.core.files import write_atomically
+from hpcai.measure import nodes
 from hpcai.measure.publish import publish
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.watch import Ending
 from hpcai.records.run import RunRecord, write_json
+from hpcai.records.weak import NodeShare
 from hpcai.training.collectives.base import Ranks
 from hpcai.training.collectives.meeting import Meeting
+from hpcai.training.join_step import horovod_variables
 from hpcai.training.journal import ResourceSampler
 from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET, Rendezvous, new_secret
 
@@ -59,14 +62,13 @@ def meet(ranks: int, latency_s: float) -> None:
     wrong: list[int] = []
     ask = urllib.request.urlopen
 
-    def ask_late(*request: Any, **options: Any) -> Any:
+    def ask_late(*request: Any, **options: Any) -> Any:  # noqa: ANN401  those of urllib
         time.sleep(latency_s)
         return ask(*request, **options)
 
     def join(rank: int) -> None:
-        place = Ranks(
-            rank, ranks, rank % RANKS_PER_NODE, RANKS_PER_NODE, rank // RANKS_PER_NODE, ranks // RANKS_PER_NODE
-        )
+        places = (rank, ranks, rank % RANKS_PER_NODE, RANKS_PER_NODE, rank // RANKS_PER_NODE, ranks // RANKS_PER_NODE)
+        place = Ranks(*places)
         try:
             met = Meeting(place, {**environment, SECRET: secret}, "stub").meet("addresses", expected[rank]) == expected
         except OSError:
@@ -84,11 +86,30 @@ def meet(ranks: int, latency_s: float) -> None:
         raise SystemExit(f"{len(wrong)} of {ranks} ranks did not meet, first rank {wrong[0]}")
 
 
+def check(ranks: int) -> None:
+    """Read the answers of a node for each rank before and after a run, and place the ranks; Slurm's step is a stub."""
+    asked = nodes.Ranks("stub", ranks, 1, 1, tuple(NodeShare(host=f"n{node}", cores=(0,)) for node in range(ranks)))
+    empty = {"page_cache": "dropped", "swept": 0, "swept_names": (), "ended": (), "problem": ""}
+    facts = nodes.NodeFacts(node="n", hostname="n", cores=1, memory_bytes=1, **empty)
+    answers = "\n".join(facts.model_copy(update={"node": f"n{node}"}).model_dump_json() for node in range(ranks))
+    step = mock.patch.object(nodes, "_run_step", return_value=(answers, "", ""))
+    with step, mock.patch.object(nodes, "find_allocation", return_value=object()):
+        report = nodes.prepare_nodes("stub", asked, Path("scratch"), [])
+        silent = nodes.clean_nodes("stub", asked, Path("scratch"), "a1")
+    if report.problem or len(report.nodes) != ranks or silent:
+        raise SystemExit(f"{len(report.nodes)} of {ranks} nodes answered: {report.problem}")
+    for rank in range(ranks):
+        variables = {"SLURM_PROCID": rank, "SLURM_NTASKS": ranks, "SLURM_LOCALID": 0, "SLURM_NODEID": rank}
+        task = {name: str(value) for name, value in (variables | {"SLURM_STEP_NUM_NODES": ranks}).items()}
+        if horovod_variables({**task, "SLURMD_NODENAME": f"n{rank}"})["HOROVOD_RANK"] != str(rank):
+            raise SystemExit(f"rank {rank} of {ranks} has another place")
+
+
 def make_run(ranks: int) -> RunRecord:
     """Return the record of a run with so many ranks, whose parts are what its ranks report."""
-    nodes = ranks // RANKS_PER_NODE
-    machine = make_machine(nodes=nodes, ranks_per_node=RANKS_PER_NODE)
-    return make_record(nodes=nodes, ranks_per_node=RANKS_PER_NODE, machine=machine)
+    count = ranks // RANKS_PER_NODE
+    machine = make_machine(nodes=count, ranks_per_node=RANKS_PER_NODE)
+    return make_record(nodes=count, ranks_per_node=RANKS_PER_NODE, machine=machine)
 
 
 def write_attempt(record: RunRecord, attempt: Path) -> None:
@@ -141,6 +162,7 @@ def measure(ranks: int, folder: Path, latency_s: float) -> tuple[dict[str, float
     record = make_run(ranks)
     timed("rendezvous", lambda: meet(ranks, latency_s))
     timed("launch, log", lambda: launch(ranks, folder / f"{ranks}.log"))
+    timed("checks, placement", lambda: check(ranks))
     write_attempt(record, attempt)
     running = len(files_below(attempt))
     timed("record, publish", lambda: publish_attempt(record, attempt, run))
@@ -163,9 +185,8 @@ def main() -> None:
             found, left, running = measure(ranks, Path(name), options.latency_ms / 1e3)
             files.append(left)
             parts = ", ".join(f"{part} {time_s * 1e3 / ranks:.2f}" for part, time_s in found.items())
-            print(
-                f"{ranks} ranks: ms of processor time per rank: {parts}; files: {running} running, {len(left)} published"
-            )
+            print(f"{ranks} ranks: ms of processor time per rank: {parts}; ", end="")
+            print(f"files: {running} running, {len(left)} published", flush=True)
             for part, time_s in found.items():
                 costs.setdefault(part, []).append(time_s / ranks)
     grown = [part for part, of in costs.items() if of[-1] > MARGIN * of[0]]

@@ -72,7 +72,7 @@ def _file_damages(path: Path) -> Iterator[Damage]:
 
 
 PLAN_REMEDY = (
-    "remove it: a start writes plans only of runs that it will measure, and a finished run has its own in raw/"
+    "remove it: a start writes plans only of runs that it measures, and a finished run has its own in raw/"
 )
 
 
