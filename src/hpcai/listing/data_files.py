@@ -22,6 +22,7 @@ from hpcai.listing.entries import (
     Difference,
     Edition,
     Entry,
+    Number,
     Value,
     cite_edition,
 )
@@ -77,7 +78,7 @@ def _entry_row(entry: Entry) -> dict[str, Any]:
 
 def number_table(entries: Iterable[Entry]) -> pd.DataFrame:
     """Return one row per number of an entry, with unit, interval, method and source."""
-    names = ("quantity", "unit", "value", "low", "high", "interval", "n", "method", "source")
+    names = tuple(Number.model_fields)
     rows = [(entry.id, *(getattr(one, name) for name in names)) for entry in entries for one in entry.numbers]
     frame = pd.DataFrame(rows, columns=["entry", *names])
     frame["n"] = frame["n"].astype("Int64")

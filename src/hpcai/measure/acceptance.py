@@ -55,6 +55,8 @@ LINK_REPEATS, LINK_VALUES = 1000, 40
 """Allreduces of a size, and medians of blocks of them that are kept."""
 LINK_BUDGET_S = 10.0
 LINK_LIMIT_S = 180
+PASSES = 3
+"""Over nodes that take turns: what changes with time on shared hosts then looks like noise, not like a slow node."""
 NODE_LIMIT_S = 1800.0
 """Beyond the time of its repetitions, such as for nodes that start from slow shared storage [s]."""
 
@@ -134,29 +136,47 @@ def hosts_to_accept(nodes: int) -> tuple[str, ...]:
 
 
 def _on_nodes(asked: Asked, hosts: Sequence[str], parts: Sequence[str], at_once: int) -> Iterator[Series]:
-    """Yield what each node measured, some nodes at a time; a node without its file has failed."""
+    """Yield what each node measured; nodes that take turns do so several times, and each turn counts once."""
+    passes = PASSES if at_once < len(hosts) else 1
+    found: dict[tuple[str, str, str], list[Series]] = {}
+    for number in range(passes):
+        for start in range(0, len(hosts), at_once):
+            for one in _on_group(asked, hosts[start : start + at_once], parts, asked.settings.measure_s / passes):
+                found.setdefault((one.kind, one.subject, one.measure), []).append(one)
+        logger.info("%s: pass %d of %d over all nodes", ", ".join(parts), number + 1, passes)
+    yield from map(_joined, found.values())
+
+
+def _joined(turns: Sequence[Series]) -> Series:
+    """Return the medians of a node's turns as one series; a turn without values tells of all."""
+    empty = next((one for one in turns if not one.values), None)
+    if empty or len(turns) == 1:
+        return empty or turns[0]
+    return turns[0].model_copy(update={"values": tuple(median(one.values) for one in turns)})
+
+
+def _on_group(asked: Asked, group: Sequence[str], parts: Sequence[str], longest_s: float) -> Iterator[Series]:
+    """Yield what nodes measured at the same time; a node without its file has failed."""
     folder = asked.folder / "nodes"
     folder.mkdir(exist_ok=True)
-    program = _node_program(asked, parts, folder)
-    for start in range(0, len(hosts), at_once):
-        group = hosts[start : start + at_once]
-        logger.info("%s on %s", ", ".join(parts), ", ".join(group))
-        files = {host: result_file(folder, host, parts) for host in group}
-        for file in files.values():
-            file.unlink(missing_ok=True)
-        log = folder / f"{'-'.join(parts)}.{start // at_once}.log"
-        problem = run_launcher([*_step(group), *program], log, NODE_LIMIT_S + len(parts) * asked.settings.measure_s)
-        await_files({folder: [file.name for file in files.values()]}, 0.0 if problem else LATE_S)
-        for host, file in files.items():
-            yield from _read_node(host, file, parts, problem or NO_FILE())
+    logger.info("%s on %s", ", ".join(parts), ", ".join(group))
+    files = {host: result_file(folder, host, parts) for host in group}
+    for file in files.values():
+        file.unlink(missing_ok=True)
+    program = _node_program(asked, parts, folder, longest_s)
+    log = folder / f"{'-'.join(parts)}.{group[0]}.log"
+    problem = run_launcher([*_step(group), *program], log, NODE_LIMIT_S + len(parts) * longest_s)
+    await_files({folder: [file.name for file in files.values()]}, 0.0 if problem else LATE_S)
+    for host, file in files.items():
+        yield from _read_node(host, file, parts, problem or NO_FILE())
 
 
-def _node_program(asked: Asked, parts: Sequence[str], folder: Path) -> list[str]:
+def _node_program(asked: Asked, parts: Sequence[str], folder: Path, longest_s: float) -> list[str]:
     machine, settings = asked.plan.machine, asked.settings
     program = [sys.executable, "-m", MODULE, "--parts", *parts, "--output", str(folder.resolve())]
     program += ["--cores", str(machine.cores_per_node), "--accelerators", str(machine.accelerators_per_node)]
     program += ["--repeats", str(settings.repeats), "--precision", str(settings.precision_ratio)]
-    program += ["--longest-s", str(settings.measure_s), "--window-s", str(settings.window_s)]
+    program += ["--longest-s", str(longest_s), "--window-s", str(settings.window_s)]
     program += ["--file-bytes", str(settings.file_bytes)]
     program += ["--scratch", machine.storage.node_local, "--shared", str(Path.cwd())]
     return contained(program, machine.software, [folder, Path(scratch_path(machine.storage.node_local)).parent])

@@ -205,11 +205,3 @@ def to_svg(figure: Figure) -> bytes:
     with house_style():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
-
-
-def to_png(figure: Figure, dots_per_inch: int = 110) -> bytes:
-    """Render a figure as PNG."""
-    buffer = io.BytesIO()
-    with house_style():
-        figure.savefig(buffer, format="png", dpi=dots_per_inch, metadata={"Software": None})
-    return buffer.getvalue()

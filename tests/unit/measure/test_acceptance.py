@@ -22,6 +22,7 @@ from hpcai.measure.acceptance import (
 )
 from hpcai.measure.acceptance_training import NO_BATCH, _sized
 from hpcai.measure.inputs import Inputs
+from hpcai.records.acceptance import Series
 from hpcai.slurm.allocation import Allocation
 
 HOSTS = [f"n{number}" for number in range(1, 10)]
@@ -98,6 +99,20 @@ def test_a_node_without_its_file_has_failed_and_the_others_count(asked, monkeypa
     assert there == {"a": (1.0, 2.0, 3.0), "c": (1.0, 2.0, 3.0)}
     lost = {(one.subject, one.measure, one.failed) for one in found if not one.values}
     assert lost == {(node, measure, True) for node in ("b", "d") for measure in ("gemm fp32", "memory copy")}
+
+
+def test_nodes_that_take_turns_are_measured_in_passes(asked, monkeypatch):
+    order = []
+
+    def measure(_, group, parts, longest_s):
+        order.append((*group, longest_s))
+        fields = {"kind": "node", "subject": group[0], "nodes": tuple(group), "measure": "gemm fp32", "unit": "FLOP/s"}
+        yield Series(**fields, values=() if group == ["b"] and len(order) == 4 else (1.0, float(len(order)), 99.0))
+
+    monkeypatch.setattr(acceptance, "_on_group", measure)
+    found = {one.subject: one.values for one in acceptance._on_nodes(asked, ["a", "b"], ("compute",), 1)}
+    assert order == [(node, asked.settings.measure_s / 3) for _ in range(3) for node in ("a", "b")]
+    assert found == {"a": (1.0, 3.0, 5.0), "b": ()}  # medians of turns; one failed turn of b
 
 
 def test_what_a_node_measured_before_does_not_count_again(asked, monkeypatch):

@@ -16,7 +16,7 @@ from unit.record_factory import make_mixed_study, make_record, make_study, write
 from hpcai.catalogue.figures import figures_of
 from hpcai.metrics.run_tables import collect_epochs, collect_runs, compute_scaling, summarise_scales
 from hpcai.plots.drawing import draw_figure
-from hpcai.plots.theme import to_png, to_svg
+from hpcai.plots.theme import to_svg
 
 Tables = dict[str, pd.DataFrame]
 STUDIES = {
@@ -188,10 +188,6 @@ def test_svg_is_deterministic_and_keeps_its_text(topic: str, tmp_path: Path) -> 
     # All runs of this study have one batch, which shows nothing of others.
     assert ("cosmoflow_tiny, fp32" in words) == (topic != "quality_batch")
     assert b"<dc:date>" not in first
-
-
-def test_png(tmp_path: Path) -> None:
-    assert to_png(draw_figure("throughput", make_tables("one", tmp_path))).startswith(b"\x89PNG")
 
 
 def test_users_own_settings_do_not_change_a_figure(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ OF_TABLES = {
     "profiles/work_view.py": "joins counted work with the table of counters",
     "cli/predict_replay.py": "replays this kind alone",
     "machine/overview.py": "the table of power",
+    "listing/own.py": "the table of power",
     "config/runs.py": "the machine's declared power is left out of a plan's digest",
     "mlperf_hpc/compliance/package.py": "the folder of power files of a package",
     "mlperf_hpc/rounds/tree.py": "the folder of power files of a package",

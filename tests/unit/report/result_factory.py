@@ -11,9 +11,11 @@ from unit.view_factory import make_captures, make_ceilings, make_link_fits, make
 from unit.view_factory import make_tables as make_views
 
 from hpcai.campaign.efficiency import efficiency_table
+from hpcai.compare.expected import device_of_study, expected_ranges, read_elsewhere
 from hpcai.config.machine import Machine
 from hpcai.config.published import load_published
 from hpcai.machine.overview import machine_overview
+from hpcai.metrics.reproducibility import reproducibility_table
 from hpcai.metrics.roofline.ceilings import roofline_ceilings
 from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline
 from hpcai.metrics.roofline.moves import roofline_moves
@@ -31,8 +33,10 @@ from hpcai.metrics.run_tables import (
 from hpcai.metrics.scaling.contention import tell_contention
 from hpcai.metrics.scaling.details import detail_scales
 from hpcai.metrics.scaling.fits import fit_scaling, trace_scaling
+from hpcai.metrics.scaling.weak_forecast import forecast_groups
 from hpcai.metrics.scores.declared import declared_scores
 from hpcai.metrics.scores.declared_checks import check_declared, declared_breakdowns
+from hpcai.metrics.scores.movement import movement_scores
 from hpcai.metrics.scores.ranking import rank_results
 from hpcai.metrics.scores.result_scores import name_datasets, score_machines, score_scales
 from hpcai.metrics.scores.trial_scores import score_trials
@@ -123,6 +127,9 @@ def add_scores(results: Path, tables: Tables, records: list[RunRecord], machine:
         "scaling_fits": fit_scaling(runs),
         "scaling_curves": trace_scaling(runs),
         "variant_effects": compare_variants(runs, trials),
+        "movement_scores": movement_scores(runs, trials),
+        "reproducibility": reproducibility_table(records, tables["power"]),
+        "expected_ranges": expected_ranges(scores, device_of_study(records), read_elsewhere([])),
     }
     tables |= made
     rows = {name: json.loads(frame.to_json(orient="records")) for name, frame in made.items()}
@@ -140,12 +147,14 @@ def _study_tables(paths: list[Path], folder: Path) -> Tables:
     efficiency = efficiency_table(paths)
     runs["record_path"] = [_shown(path, folder) for path in runs["record_path"]]
     scales = summarise_scales(runs)
+    contention = tell_contention({}, scales)
     return {
         "runs": runs,
         "epochs": collect_epochs(paths),
         "scales": scales,
         "scaling": compute_scaling(runs),
-        "contention": tell_contention({}, scales),
+        "contention": contention,
+        "weak_forecasts": forecast_groups({}, contention),
         "verdicts": collect_verdicts(paths),
         "efficiency": efficiency.assign(record_path=[_shown(path, folder) for path in efficiency["record_path"]]),
     }
