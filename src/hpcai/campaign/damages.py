@@ -71,9 +71,7 @@ def _file_damages(path: Path) -> Iterator[Damage]:
             yield Damage(f"{file}: its SHA-256 is not the one in the record", *advise_discard(path))
 
 
-PLAN_REMEDY = (
-    "remove it: a start writes plans only of runs that it measures, and a finished run has its own in raw/"
-)
+PLAN_REMEDY = "remove it: a start writes plans only of runs that it measures, and a finished run has its own in raw/"
 
 
 def find_plan_damage(path: Path) -> Damage | None:
