@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
@@ -100,7 +100,7 @@ def _read_package(source: Source, today: date) -> Content:
     list_files(source.path)  # refuses links and devices before any of them is opened
     check_manifest(source.path)
     submission = read_submission(source.path / PACKAGE_FILE)
-    if submission.submitted > today:
+    if submission.submitted > today + timedelta(days=1):  # it is tomorrow already east of here
         raise ParseError(at(PACKAGE_FILE, FUTURE(found=submission.submitted, today=today)))
     inside = sorted((source.path / CONTENT).iterdir()) if (source.path / CONTENT).is_dir() else []
     kinds = [kind_of(path) for path in inside]

@@ -1,11 +1,11 @@
 import json
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from unit.listing.list_factory import pack, write_declared
+from unit.listing.list_factory import TODAY, pack, write_declared
 from unit.refusals import refused
 
 from hpcai.core.errors import ConfigError, RecordError
@@ -15,8 +15,6 @@ from hpcai.listing.build import Built, Wanted, build_site
 from hpcai.listing.data_files import ATOM
 from hpcai.listing.entries import Edition
 from hpcai.records import folders
-
-TODAY = date(2026, 11, 25)
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from unit.listing.list_factory import pack, write_declared
+from unit.listing.list_factory import TODAY, pack, write_declared
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 from unit.refusals import refused
 
@@ -15,8 +15,6 @@ from hpcai.listing import own, packages, rankings, rounds, sources
 from hpcai.listing.build import Wanted, build_site
 from hpcai.records import folders
 from hpcai.records.folders import write_manifest
-
-TODAY = date(2026, 11, 25)
 
 
 @pytest.fixture
@@ -50,6 +48,13 @@ def test_a_changed_byte_is_refused_beside_what_is_sound(tmp_path, package, built
 def test_a_file_that_no_manifest_lists_is_refused(package, built):
     (package / "content" / "more.yaml").write_text("")
     assert codes(built()) == {folders.NOT_LISTED.code}
+
+
+@pytest.mark.parametrize(("days", "refused_for"), [(1, set()), (2, {packages.FUTURE.code})])
+def test_a_package_of_tomorrow_comes_from_an_eastern_time_zone_a_later_one_is_refused(
+    package, built, days, refused_for
+):
+    assert codes(built(TODAY - timedelta(days=days))) == refused_for
 
 
 def test_a_missing_file_is_refused(package, built):
