@@ -95,10 +95,6 @@ def test_a_submission_with_too_many_files_is_refused(package, built, monkeypatch
     assert codes(built()) == {sources.TOO_LARGE.code}
 
 
-def test_a_submission_of_the_future_is_refused(package, built):
-    assert codes(built(today=date.today() - timedelta(days=2))) == {packages.FUTURE.code}
-
-
 def test_a_document_of_the_future_is_refused(tmp_path, built):
     write_declared(tmp_path / "in", day="2030-01-01")
     assert codes(built()) == {own.FUTURE.code}
