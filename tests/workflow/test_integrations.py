@@ -150,7 +150,12 @@ def test_ramble_runs_it(program, tmp_path):
     call(ramble, "-D", workspace, "workspace", "setup", "--dry-run")
     experiment = workspace / "experiments/hpcai/study/default"
     call("bash", experiment / "execute_experiment")
-    assert (experiment / "called.txt").read_text().split()[:4] == ["run", "measure", "--snakefile", "/somewhere/Snakefile"]
+    assert (experiment / "called.txt").read_text().split()[:4] == [
+        "run",
+        "measure",
+        "--snakefile",
+        "/somewhere/Snakefile",
+    ]
     call(ramble, "-D", workspace, "workspace", "analyze")
     text = (workspace / "results.latest.txt").read_text()
     assert "Status = SUCCESS" in text

@@ -28,7 +28,6 @@ from hpcai.predict.scales.held_out import (
 from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
 from hpcai.predict.scales.model import Asked, ScaleStep, cycle_of
 from hpcai.predict.scales.nearest import predict_from_nearest
-from hpcai.predict.what_if.step_model import Setting
 
 if TYPE_CHECKING:
     from hpcai.predict.what_if.measured import Point
