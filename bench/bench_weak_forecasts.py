@@ -38,9 +38,7 @@ def main() -> None:
     errors = [one.value / result.all_s - 1 for one, result in zip(bare, results, strict=True)]
     _print("no scatter", inside, [one.high / one.low for one in bare], errors)
     tail = fit_tail(results)
-    print(
-        f"scatter of tails over all results: {tail.spread:.2f}, {tail.degrees} degrees of freedom; kept: {PUBLISHED_TAIL}"
-    )
+    print(f"scatter of tails over all results: {tail}; kept: {PUBLISHED_TAIL}")
 
 
 def _print(name: str, inside, widths, errors) -> None:  # noqa: ANN001  columns
