@@ -93,4 +93,5 @@ def _scores(result: Weak, degrees: int) -> Floats:
     slower = (distance > 0) & (beyond > 0)
     logs = np.log(distance[slower] / beyond[slower])
     densities = stats.t.pdf(logs[None, :], degrees, scale=SPREADS[:, None]) / distance[slower][None, :]
-    return np.log(densities.sum(axis=1) / DRAWS + IMPOSSIBLE)
+    scores: Floats = np.log(densities.sum(axis=1) / DRAWS + IMPOSSIBLE)
+    return scores
