@@ -4,7 +4,7 @@ The predictor knows a study's results (`make run`, `make predict`). The cases va
 (groups, or fusion with its cycle) and, where the study has it, precision; which of all possible ones are measured, a
 seed decides before anything is. Each case is predicted as the command does it, from the nearest measured scale, with
 the interval that the study's own held-out errors give. Cases of one benchmark that share ranks, fusion and cycle train
-one after another in ranks that stay, because starting takes longer than 40 steps. It takes some 20 minutes on two cores.
+one after another in ranks that stay, because starting takes longer than 40 steps. It takes 20 minutes.
 """
 
 import argparse
