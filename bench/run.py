@@ -22,6 +22,7 @@ PARTS = {
     "bench_hpl.py": "HPL runs predicted per second on one core, against a plain Python loop",
     "bench_training_model.py": "training steps of ResNet-50 predicted per second, against a plain Python loop",
     "bench_predictors.py": "errors of all predictors on what they were not told, from results/",
+    "bench_weak_forecasts.py": "forecasts of published weak-scaling results, where their repositories are named",
     "bench_groups.py": "steps with 1, 2, 4 and 8 messages of gradients, measured and predicted",
     "bench_replay.py": "replays of a timeline against trainings with other messages, another cycle and a slow rank",
     "bench_controller.py": "what Snakemake's controller takes of a core while runs are timed, against Snakemake itself",

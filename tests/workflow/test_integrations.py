@@ -113,3 +113,52 @@ def test_jube_runs_it(program, tmp_path):
     (row,) = [line.split(",") for line in done.stdout.splitlines() if line.startswith("config/study.yaml,")]
     assert row[1] == "2"
     assert float(row[2]) == pytest.approx(expected, rel=0.01)
+
+
+WORKSPACE = """\
+ramble:
+  variables: {mpi_command: '', batch_submit: '{execute_experiment}', processes_per_node: 1}
+  applications:
+    hpcai:
+      workloads:
+        study:
+          experiments:
+            default:
+              variables: {n_ranks: 1, n_nodes: 1, snakefile: /somewhere/Snakefile, study: /somewhere/study.yaml}
+  software: {packages: {}, environments: {}}
+"""
+
+
+@pytest.mark.slow
+def test_ramble_runs_it(program, tmp_path):
+    ramble = shutil.which("ramble") or os.environ.get("HPCAI_RAMBLE")
+    if ramble is None:
+        pytest.skip("ramble is not on the PATH (it is not on PyPI; HPCAI_RAMBLE names bin/ramble of a checkout)")
+    environment = {**os.environ, "HOME": str(tmp_path), "PATH": f"{program.parent}:{os.environ['PATH']}"}
+
+    def call(*words):
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    repository, workspace = tmp_path / "repository", tmp_path / "workspace"
+    call(ramble, "repo", "create", repository, "site")
+    shutil.copytree(RAMBLE.parent, repository / "applications/hpcai")
+    call(ramble, "repo", "add", repository)
+    call(ramble, "workspace", "create", "-d", workspace)
+    (workspace / "configs/ramble.yaml").write_text(WORKSPACE)
+    call(ramble, "-D", workspace, "workspace", "setup", "--dry-run")
+    experiment = workspace / "experiments/hpcai/study/default"
+    call("bash", experiment / "execute_experiment")
+    assert (experiment / "called.txt").read_text().split()[:4] == [
+        "run",
+        "measure",
+        "--snakefile",
+        "/somewhere/Snakefile",
+    ]
+    call(ramble, "-D", workspace, "workspace", "analyze")
+    text = (workspace / "results.latest.txt").read_text()
+    assert "Status = SUCCESS" in text
+    _, *contexts = text.split("context figures of merit")
+    assert len(contexts) == 2
+    assert all(f"{name} = " in one for one in contexts for name in ("time to train", "throughput", "staging", "wall"))

@@ -4,7 +4,8 @@ from ramble.appkit import *  # noqa: F403  as all of Ramble's applications do
 
 NUMBER = r"(?P<value>[0-9.e+-]+)"
 LABELS = (
-    r'\{[^}]*benchmark="(?P<benchmark>[^"]*)"[^}]*scale="(?P<scale>[^"]*)",repetition="(?P<repetition>[^"]*)"[^}]*\}'
+    r'\{[^}]*benchmark="(?P<benchmark>[^"]*)",variant="(?P<variant>[^"]*)"[^}]*scale="(?P<scale>[^"]*)",'
+    r'repetition="(?P<repetition>[^"]*)"[^}]*\}'
 )
 MEASURES = {
     "time to train": ("time_to_train_seconds", "s"),
@@ -35,8 +36,9 @@ class Hpcai(ExecutableApplication):  # noqa: F405
     )
 
     log = "{experiment_run_dir}/hpcai.om"
+    # Ramble gives a number to the last context that it saw: every line of a run names it again.
     figure_of_merit_context(  # noqa: F405
-        "run", regex=rf"hpcai_run_wall_seconds{LABELS}", output_format="{benchmark} {scale} repetition {repetition}"
+        "run", regex=rf"hpcai_run_\w+{LABELS}", output_format="{benchmark} {variant} {scale} repetition {repetition}"
     )
     for measure, (family, unit) in MEASURES.items():
         figure_of_merit(  # noqa: F405

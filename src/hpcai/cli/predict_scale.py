@@ -26,8 +26,8 @@ from hpcai.predict.scales.held_out import (
     tabulate_cases,
 )
 from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
-from hpcai.predict.scales.model import Asked, ScaleStep, cycle_of, predict_scale
-from hpcai.predict.what_if.step_model import Setting
+from hpcai.predict.scales.model import Asked, ScaleStep, cycle_of
+from hpcai.predict.scales.nearest import predict_from_nearest
 
 if TYPE_CHECKING:
     from hpcai.predict.what_if.measured import Point
@@ -130,9 +130,7 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
         raise ConfigError(at(str(question.results), NOT_MEASURED(benchmark=question.benchmark, known=known)))
     asked = _asked(own, question)
     setting = asked.setting
-    others = [point for point in own if point.setting != setting] or own
-    found = [(point, predict_scale(measured, point, asked)) for point in sorted(others, key=_farness(setting))]
-    start, step = next(((point, one) for point, one in found if not one.reason), found[0])
+    start, step = predict_from_nearest(measured, own, asked)
     if step.reason:
         raise ConfigError(at(str(question.results), step.reason))
     kind = question_of(start.setting, setting)
@@ -160,21 +158,6 @@ def _asked(own: Sequence["Point"], question: Question) -> Asked:
     }
     setting = replace(setting, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
     return Asked(setting, cycle_of(base) if question.cycle_ms is None else question.cycle_ms / 1e3)
-
-
-def _farness(setting: Setting) -> Any:  # noqa: ANN401  a key function
-    """Order measured scales: those of the same batch of a rank first, then by octaves of ranks and of batches."""
-
-    def key(point: "Point") -> tuple[bool, float, float]:
-        one = point.setting
-        batches = abs(math.log2(max(setting.micro_batch, 1e-9) / one.micro_batch))
-        return (
-            one.accumulation != setting.accumulation or batches > 0,
-            abs(math.log2(setting.ranks / one.ranks)),
-            batches,
-        )
-
-    return key
 
 
 def _say_answer(answer: Answer) -> str:

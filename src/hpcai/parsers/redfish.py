@@ -21,14 +21,18 @@ from hpcai.parsers.text import read_lines
 ONE_MOMENT = Message("redfish.one_moment", "one answer: power at a single time, no energy from it")
 NOT_ONE = Message(
     "redfish.not_one",
-    "found the power of {names}, expected that of one node; end the address with #/PowerControl/NUMBER",
+    "found the power of {names}, expected that of one node; end the address with #/PowerControl/NUMBER or MemberId",
 )
 NO_POWER = Message("redfish.no_power", "found {found}, expected a Redfish resource with PowerControl or PowerWatts")
 
 TOOL = "a Redfish resource with power"
 ADVICE = "save the answer of /redfish/v1/Chassis/ID/Power or /redfish/v1/Chassis/ID/EnvironmentMetrics"
 CHASSIS = "Chassis"
+WHOLE_NODE = {f"{whole} Power Control" for whole in ("Node", "System", "Chassis", "Server")}
+"""Names of a whole node's entry beside those of its accelerators, where no entry has a context: Cray EX and others, as
+Cray-HPE/hms-capmc knows them."""
 JOULES_PER_KWH = 3.6e6
+Entry = tuple[str, float, float]
 
 
 def read_redfish(path: Path) -> Reading:
@@ -65,7 +69,8 @@ def node_power_w(resource: object, fragment: str = "") -> float:
     resource
         The answer, decoded.
     fragment
-        Place in it, as in Redfish's own addresses: ``/PowerControl/0``; blank: the only entry, or that of the chassis.
+        Place in it, as in Redfish's own addresses: ``/PowerControl/0``, or by its MemberId ``/PowerControl/Node``, as
+        Cray's controllers write it; blank: the only entry, or that of the chassis or whole node.
 
     Raises
     ------
@@ -74,13 +79,7 @@ def node_power_w(resource: object, fragment: str = "") -> float:
     """
     if not isinstance(resource, dict):
         raise ParseError(NO_POWER(found=type(resource).__name__))
-    chosen = fragment.rpartition("/")[2]
-    entries = _entries(resource)
-    if chosen:
-        entries = entries[int(chosen) : int(chosen) + 1] if chosen.isdigit() else []
-    elif len(entries) > 1:
-        whole = [one.get("PhysicalContext") == CHASSIS for one in _controls(resource)]
-        entries = [entry for entry, is_whole in zip(entries, whole, strict=True) if is_whole] or entries
+    entries = _chosen(resource, fragment.rpartition("/")[2])
     if len(entries) > 1:
         raise ParseError(NOT_ONE(names=", ".join(name for name, *_ in entries)))
     if not entries:
@@ -88,12 +87,32 @@ def node_power_w(resource: object, fragment: str = "") -> float:
     return entries[0][1]
 
 
+def _chosen(resource: Mapping[str, Any], member: str) -> list[Entry]:
+    """Return the entry of a number or MemberId; without one, that of the whole node if it is known, else all."""
+    entries, controls = _entries(resource), _controls(resource)
+    if member:
+        named = [entry for entry, one in zip(entries, controls, strict=False) if one.get("MemberId") == member]
+        return entries[int(member) : int(member) + 1] if member.isdigit() else named
+    for is_whole in (_is_chassis, _is_node):
+        if found := [entry for entry, one in zip(entries, controls, strict=False) if is_whole(one)]:
+            return found
+    return entries
+
+
+def _is_chassis(control: Mapping[str, Any]) -> bool:
+    return control.get("PhysicalContext") == CHASSIS
+
+
+def _is_node(control: Mapping[str, Any]) -> bool:
+    return control.get("Name") in WHOLE_NODE
+
+
 def _controls(resource: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = resource.get("PowerControl")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _entries(resource: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+def _entries(resource: Mapping[str, Any]) -> list[Entry]:
     """Return name, power [W] and energy [J] of each entry; NaN: not told."""
     if controls := _controls(resource):
         return [(_name(one, at), _number(one.get("PowerConsumedWatts")), math.nan) for at, one in enumerate(controls)]

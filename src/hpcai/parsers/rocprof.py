@@ -25,8 +25,8 @@ COLUMNS = ("name", "kind", "device", "stream", "start_s", "duration_s", "bytes")
 """As for nvprof's trace; ``bytes`` is known from JSON alone."""
 START, END, KIND = "Start_Timestamp", "End_Timestamp", "Kind"
 COPY = re.compile(r"__amd_rocclr_copy\w*|__amd_rocclr_(?:read|write)Buffer\w*|(?:MEMORY_COPY_)?\w+_TO_\w+")
-FILL = re.compile(r"__amd_rocclr_fill\w*")
-"""Kernels with which the runtime copies and fills; both are no work of the program."""
+FILL = re.compile(r"__amd_rocclr_(?:fill|initHeap)\w*")
+"""Kernels with which the runtime copies, fills, and sets up the device's heap; none is work of the program."""
 ROOT = "rocprofiler-sdk-tool"
 Row = Mapping[str, str]
 

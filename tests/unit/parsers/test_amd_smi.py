@@ -29,6 +29,28 @@ def test_a_monitor_counts_a_partitioned_accelerator_once():
     assert reading.is_whole
 
 
+WATCHED = """\
+timestamp,gpu,gfx_activity,mm_activity,vcn_activity,gfx_busy_inst_xcp_0,socket_power,gfx_voltage,power_management,hotspot
+1790000000,0,97,N/A,"['N/A', 'N/A']","[97, 96]",1310,N/A,ENABLED,61
+1790000001,0,97,N/A,"['N/A', 'N/A']","[97, 96]",1340,N/A,ENABLED,62
+"""
+
+
+def test_lists_in_cells_do_not_shift_the_power(tmp_path):
+    path = tmp_path / "watched.csv"
+    path.write_text(WATCHED)
+    reading = read_amd_smi(path)
+    assert reading.is_whole
+    assert reading.table["power_w"].to_list() == [1310.0, 1340.0]
+
+
+def test_a_second_partition_without_a_group_of_power_has_none():
+    first = '{"gpu": 0, "power": {"socket_power": {"value": 131, "unit": "W"}}}'
+    answers = accelerators_power_w('{"gpu_data": [' + first + ', {"gpu": 1, "power": "N/A"}]}')
+    assert answers[0] == 131
+    assert math.isnan(answers[1])
+
+
 def test_json_of_one_moment_has_units_and_says_that_it_has_no_times():
     reading = read_amd_smi(hand_made("amd_smi_metric.json"))
     assert reading.table["power_w"].to_list()[0] == 142.0

@@ -35,6 +35,29 @@ def test_the_power_of_a_node_is_that_of_its_chassis_or_the_entry_that_is_named()
     assert math.isnan(node_power_w(unknown))
 
 
+def test_a_cray_ex_node_is_told_from_its_accelerators_by_name():
+    names = ("Node Power Control", "Accelerator0 Power Control", "Accelerator1 Power Control")
+    members = ("Node", "Accelerator0", "Accelerator1")
+    controls = [
+        {"MemberId": member, "Name": name, "PowerConsumedWatts": watts}
+        for member, name, watts in zip(members, names, (1800, 420, 430), strict=True)
+    ]
+    power = {"@odata.id": "/redfish/v1/Chassis/Node0/Power", "PowerControl": controls}
+    assert node_power_w(power) == 1800.0
+    assert node_power_w(power, "/PowerControl/Accelerator1") == 430.0
+    assert node_power_w(power, "/PowerControl/1") == 420.0
+    with pytest.raises(ParseError):
+        node_power_w({"PowerControl": controls[1:]})
+    with pytest.raises(ParseError):
+        node_power_w({"PowerControl": [controls[0], controls[0]]})  # two nodes of one controller
+
+
+def test_openbmc_names_its_only_entry_after_the_chassis_and_has_no_context():
+    limit = {"LimitInWatts": None}
+    entry = {"MemberId": "0", "Name": "Chassis Power Control", "PowerConsumedWatts": 231.0, "PowerLimit": limit}
+    assert node_power_w({"Id": "Power", "PowerControl": [entry], "PowerSupplies": []}) == 231.0
+
+
 @pytest.mark.parametrize(
     ("resource", "fragment"),
     [

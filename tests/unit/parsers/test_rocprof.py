@@ -44,6 +44,33 @@ def test_copies_have_directions_and_json_has_their_bytes():
     assert (copy["kind"], copy["bytes"], copy["device"]) == ("memcpy", 4e6, "Agent 4")
 
 
+EARLIER_KERNELS = """\
+"Kind","Agent_Id","Queue_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp",\
+"End_Timestamp","Private_Segment_Size","Group_Segment_Size","Workgroup_Size_X","Grid_Size_X"
+"KERNEL_DISPATCH",4,1,4711,1,2,"__amd_rocclr_initHeap",3,5000000000000,5000000000100,0,0,256,256
+"KERNEL_DISPATCH",4,1,4711,2,18,"series(float*, unsigned long)",3,5000000300000,5000000700000,1024,0,256,100000
+"""
+EARLIER_COPIES = """\
+"Kind","Direction","Source_Agent_Id","Destination_Agent_Id","Correlation_Id","Start_Timestamp","End_Timestamp"
+"MEMORY_COPY","HOST_TO_DEVICE",0,1,0,5000000000000,5000000500000
+"MEMORY_COPY","DEVICE_TO_HOST",1,0,0,5000002000000,5000002600000
+"""
+
+
+def test_traces_of_rocm_6_have_fewer_columns_and_bare_numbers_of_agents(tmp_path):
+    path = tmp_path / "4711_kernel_trace.csv"
+    path.write_text(EARLIER_KERNELS)
+    kernels = read_rocprof(path)
+    assert kernels.is_whole
+    assert kernels.table["kind"].to_list() == ["memset", "kernel"]
+    assert kernels.table["duration_s"].to_list() == pytest.approx([1e-7, 4e-4])
+    assert set(kernels.table["device"]) == {"4"}
+    path.write_text(EARLIER_COPIES)
+    copies = read_rocprof(path).table
+    assert copies["name"].to_list() == ["HOST_TO_DEVICE", "DEVICE_TO_HOST"]
+    assert set(copies["kind"]) == {"memcpy"}
+
+
 def test_damaged_and_foreign_files(tmp_path):
     data = hand_made("rocprofv3_kernel_trace.csv").read_bytes()
     check_cuts(tmp_path / "cut.csv", data, read_rocprof, COLUMNS, has_end=False)

@@ -91,12 +91,18 @@ DCMI = """
     Sampling period:                          00000001 Seconds.
     Power reading state is:                   activated
 """
+NEWER = DCMI.replace("Thu Jan  4 10:00:00 2024\n", "01/04/24 10:00:00 CET").replace("activated", "deactivated")
+"""As ipmitool 1.8.19 prints it, without the line break; some controllers measure although they say deactivated."""
+BARE = DCMI.replace("    ", "")
 
 
-@pytest.mark.parametrize(("watts", "found"), [(240, [(0, 240_000)]), (0, None)])
-def test_ipmi_tells_the_power_of_the_node(tmp_path, monkeypatch, watts, found):
+@pytest.mark.parametrize(
+    ("text", "watts", "found"),
+    [(DCMI, 240, [(0, 240_000)]), (NEWER, 186, [(0, 186_000)]), (BARE, 167, [(0, 167_000)]), (DCMI, 0, None)],
+)
+def test_ipmi_tells_the_power_of_the_node(tmp_path, monkeypatch, text, watts, found):
     tool = tmp_path / "ipmitool"
-    tool.write_text(f"#!/bin/sh\n[ \"$*\" = 'dcmi power reading' ] && cat <<END\n{DCMI.format(watts=watts)}\nEND\n")
+    tool.write_text(f"#!/bin/sh\n[ \"$*\" = 'dcmi power reading' ] && cat <<END\n{text.format(watts=watts)}\nEND\n")
     tool.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     meters, reasons = find_power_meters(tmp_path / "nothing")

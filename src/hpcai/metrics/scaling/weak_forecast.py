@@ -2,8 +2,10 @@
 
 The completion of an instance, counted from the first start, is taken as log-normal. The time for all is the largest
 of as many draws as there are instances. Mean and deviation come from few instances, and their uncertainty is drawn as
-well (the posterior under the usual flat prior: Student's t for a new instance). Contention between instances beyond
-the measured ones is unknown: the lower bound has none, the upper one has once more the loss that was measured.
+well (the posterior under the usual flat prior: Student's t for a new instance). How the tail of a system differs from
+a log-normal one is drawn from the scatter between published results (:mod:`hpcai.metrics.scaling.weak_tails`).
+Contention between instances beyond the measured ones is unknown: the lower bound has none, the upper one has once more
+the loss that was measured.
 """
 
 import math
@@ -13,20 +15,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from hpcai.catalogue.points import POINT
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.machine import Machine
 from hpcai.config.runs import Point
 from hpcai.core.messages import Message
+from hpcai.metrics.scaling.weak_tails import PUBLISHED_TAIL, Tail, draw_factors, draw_slowest
 from hpcai.metrics.statistics.summaries import LEVEL, Estimate
 from hpcai.records.run import RunRecord, read_part
 from hpcai.records.weak import WeakGroup
 
 FEWEST = 3
 """With fewer instances their deviation says nothing."""
-DRAWS = 4000
 METHOD = "modelled: largest of as many log-normal completions as instances"
 TOO_FEW = Message("weak_forecast.too_few", "{n} instances count, a forecast needs {needed}")
 FILLED = Message("weak_forecast.filled", "the group of {instances} fills the machine: nothing to extrapolate")
@@ -34,7 +35,12 @@ NO_CLOCK = Message("weak_forecast.no_clock", "the instances ran on nodes with cl
 
 
 def forecast_all(
-    ends_s: Sequence[float], instances: int, contention_ratio: float = math.nan, seed: int = 1
+    ends_s: Sequence[float],
+    instances: int,
+    contention_ratio: float = math.nan,
+    *,
+    tail: Tail = PUBLISHED_TAIL,
+    seed: int = 1,
 ) -> Estimate:
     """Return the modelled time for all of many instances [s].
 
@@ -47,6 +53,8 @@ def forecast_all(
     contention_ratio
         Measured rate of an instance among the others over its rate alone; NaN if unknown: the upper bound then has
         no part for contention.
+    tail
+        Scatter of the slow tail between systems.
     seed
         Seed of the draws: equal arguments give equal results.
 
@@ -57,15 +65,11 @@ def forecast_all(
     """
     if len(ends_s) < FEWEST or min(ends_s) <= 0:
         raise ValueError(f"found {len(ends_s)} completions, expected {FEWEST} or more, all positive")
-    logs, n = np.log(np.asarray(ends_s, dtype=np.float64)), len(ends_s)
-    draws = np.random.default_rng(seed)
-    deviation = logs.std(ddof=1) * np.sqrt((n - 1) / draws.chisquare(n - 1, DRAWS))
-    mean = logs.mean() + deviation / math.sqrt(n) * draws.standard_normal(DRAWS)
-    # The largest of N normal values by its distribution, instead of N draws.
-    largest = ndtri(draws.random(DRAWS) ** (1 / instances))
-    low, value, high = np.quantile(np.exp(mean + deviation * largest), [0.5 - LEVEL / 2, 0.5, 0.5 + LEVEL / 2])
+    mean, beyond, draws = draw_slowest(ends_s, instances, seed)
+    logs = mean + beyond * draw_factors(tail, draws)
+    low, value, high = np.exp(np.quantile(logs, [0.5 - LEVEL / 2, 0.5, 0.5 + LEVEL / 2]))
     slower = 1 / contention_ratio if 0 < contention_ratio < 1 else 1.0
-    return Estimate(float(value), float(low), float(high * slower), n, METHOD)
+    return Estimate(float(value), float(low), float(high * slower), len(ends_s), METHOD)
 
 
 def instances_of_machine(machine: Machine, point: Point) -> int:

@@ -54,8 +54,8 @@ class PointSet:
         if not self.joined:
             return name_machine(organisation, family)
         own = self.submissions[self.submissions["family"] == family]
-        members = _members(organisation)
-        shared = [not members.isdisjoint(_members(org)) for org in own["org"].astype(str)]
+        members = members_of(organisation)
+        shared = [not members.isdisjoint(members_of(org)) for org in own["org"].astype(str)]
         return str(own.loc[shared, "machine"].iloc[0]) if any(shared) else name_machine(organisation, family)
 
     def without(self, position: int) -> "PointSet":
@@ -144,17 +144,17 @@ def _join_spellings(organisations: "pd.Series[str]", families: "pd.Series[str]")
     """
     joined: list[tuple[str, frozenset[str]]] = []
     for family, organisation in dict.fromkeys(zip(families, organisations, strict=True)):
-        members = _members(organisation)
+        members = members_of(organisation)
         touched = [one for one in joined if one[0] == family and not members.isdisjoint(one[1])]
         joined = [one for one in joined if one not in touched]
         joined.append((family, members.union(*(one[1] for one in touched))))
     names = {
         (family, member): name_machine("+".join(sorted(all_)), family) for family, all_ in joined for member in all_
     }
-    return [names[family, min(_members(org))] for family, org in zip(families, organisations, strict=True)]
+    return [names[family, min(members_of(org))] for family, org in zip(families, organisations, strict=True)]
 
 
-def _members(organisation: str) -> frozenset[str]:
+def members_of(organisation: str) -> frozenset[str]:
     """Return the members of a joint submission, in any spelling: "Fujitsu+RIKEN"."""
     return frozenset(part.strip().casefold() for part in organisation.split("+"))
 

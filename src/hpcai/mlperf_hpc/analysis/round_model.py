@@ -6,6 +6,7 @@ Effects with a declared prior are integrated in closed form. Standard deviations
 weigh, so few points give a wide answer instead of a wrong one.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -35,6 +36,8 @@ LEAST_WEIGHT = 0.01
 """Priors with a smaller weight are dropped; the error is below that of the draws."""
 TINY = 1e-300
 """Weight of a draw that the points exclude."""
+NUGGET = 1e-6
+"""Added to each variance, so that no covariance is singular."""
 LEVEL_DEVIATION = 10.0
 EDITION_DEVIATION = 0.3
 BENCHMARK_EXPONENT_DEVIATION = 0.1
@@ -101,15 +104,29 @@ class History:
         own = self.variances.sum(axis=1)[:, None] + np.diag(_declared(new, new, self.prior))
         means = _means(new, self.prior)[None, :] + (cross @ self.residuals[:, :, None])[:, :, 0]
         explained = ((cross @ self.inverses) * cross).sum(axis=2)
-        typical = float(np.median(self.rows["error"])) ** 2
-        return means, np.sqrt(np.maximum(own - explained, 0.0) + typical)
+        return means, np.sqrt(np.maximum(own - explained, 0.0) + self._typical_variance)
 
-    def score(self, new: pd.DataFrame) -> Floats:
-        """Return the log density of each submission's time under this posterior."""
-        means, deviations = self.moments(new)
-        logs = stats.norm.logpdf(new["log_s"].to_numpy(float)[None, :], means, deviations)
-        scores: Floats = special.logsumexp(logs + np.log(self.weights + TINY)[:, None], axis=0)
-        return scores
+    def score(self, new: pd.DataFrame) -> float:
+        """Return the log density of the times of further submissions together under this posterior.
+
+        Together, because they share effects: a round of ten submissions that are all too fast tells once that software
+        aged, not ten times.
+        """
+        cross = _covariances(new, self.rows, self.prior, self.variances)
+        covariances = _covariances(new, new, self.prior, self.variances)
+        covariances -= cross @ self.inverses @ cross.transpose(0, 2, 1)
+        covariances += np.diag(np.full(len(new), self._typical_variance + NUGGET))
+        means = _means(new, self.prior)[None, :] + (cross @ self.residuals[:, :, None])[:, :, 0]
+        off = new["log_s"].to_numpy(float)[None, :] - means
+        distances = (off * np.linalg.solve(covariances, off[:, :, None])[:, :, 0]).sum(axis=1)
+        _, determinants = np.linalg.slogdet(covariances)
+        logs = -0.5 * (determinants + distances + len(new) * math.log(2 * math.pi))
+        return float(special.logsumexp(logs + np.log(self.weights + TINY)))
+
+    @property
+    def _typical_variance(self) -> float:
+        """Variance of a further submission from run to run."""
+        return float(np.median(self.rows["error"])) ** 2
 
 
 @dataclass(frozen=True)
@@ -121,7 +138,7 @@ class Choice:
     candidates
         Some of :data:`CANDIDATES`.
     scores
-        Mean log density of the left-out times; empty where no round could be left out.
+        Mean log density of the times of a left-out round; empty where no round could be left out.
     weights
         Weight of each candidate; they add up to 1.
     """
@@ -173,7 +190,7 @@ def fit_history(rows: pd.DataFrame, prior: AgeingPrior) -> History:
     uniform = qmc.Sobol(len(SCATTERS), seed=SEED).random(SETS)
     scales = np.array([scale for _, scale in SCATTERS.values()])
     variances = (scales * stats.halfnorm.ppf(np.clip(uniform, 1e-6, 1 - 1e-6))) ** 2
-    covariances = _covariances(rows, rows, prior, variances) + np.diag(rows["error"].to_numpy(float) ** 2 + 1e-6)
+    covariances = _covariances(rows, rows, prior, variances) + np.diag(rows["error"].to_numpy(float) ** 2 + NUGGET)
     inverses = np.linalg.inv(covariances)
     off = rows["log_s"].to_numpy(float) - _means(rows, prior)
     residuals = inverses @ off
@@ -187,14 +204,13 @@ def weigh_priors(rows: pd.DataFrame, candidates: Sequence[AgeingPrior] = CANDIDA
     """Weigh priors of ageing by how well each predicts every round from the others: leave-one-round-out.
 
     The weights are those of pseudo-Bayesian model averaging (Yao et al. 2018, doi 10.1214/17-BA1091): proportional to
-    the density of all left-out times. All are equal if no round can be left out, because others lack its benchmarks.
+    the product of the densities of the left-out rounds, each of all its times together. All are equal if no round can
+    be left out, because others lack its benchmarks.
     """
     folds = list(_folds(rows))
     if not folds:
         return Choice(candidates, (), [1 / len(candidates)] * len(candidates))
-    scores = np.array(
-        [np.concatenate([fit_history(rest, prior).score(left) for left, rest in folds]) for prior in candidates]
-    )
+    scores = np.array([[fit_history(rest, prior).score(left) for left, rest in folds] for prior in candidates])
     sums = scores.sum(axis=1)
     weights = np.exp(sums - sums.max())
     return Choice(candidates, scores.mean(axis=1).tolist(), (weights / weights.sum()).tolist())

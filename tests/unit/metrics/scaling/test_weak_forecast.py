@@ -16,8 +16,12 @@ from hpcai.metrics.scaling.weak_forecast import (
     forecast_groups,
     instances_of_machine,
 )
+from hpcai.metrics.scaling.weak_tails import Tail
 from hpcai.records.run import write_sealed
 from hpcai.records.weak import Extent, Instance, NodeShare, WeakGroup
+
+LOG_NORMAL = Tail(0.0, 10)
+"""No scatter of tails."""
 
 
 def group_of(ends_s: list[float | None], *, on_one_clock: bool = True) -> WeakGroup:
@@ -55,9 +59,16 @@ def test_the_interval_holds_the_largest_of_many_as_often_as_it_says() -> None:
     inside = 0
     for trial in range(200):
         ends_s = np.exp(4 + 0.1 * draws.standard_normal(300))
-        found = forecast_all(ends_s[:10].tolist(), 300, seed=trial)
+        found = forecast_all(ends_s[:10].tolist(), 300, tail=LOG_NORMAL, seed=trial)
         inside += found.low <= ends_s.max() <= found.high
     assert 180 <= inside <= 200
+
+
+def test_tails_that_scatter_widen_both_sides_and_leave_the_middle() -> None:
+    ends_s = [90.0, 95.0, 100.0, 104.0, 108.0, 115.0]
+    bare, tailed = forecast_all(ends_s, 200, tail=LOG_NORMAL), forecast_all(ends_s, 200, tail=Tail(0.6, 18))
+    assert tailed.low < bare.low < bare.value < bare.high < tailed.high
+    assert tailed.value == pytest.approx(bare.value, rel=0.02)
 
 
 def test_more_instances_take_longer_and_equal_ones_take_as_long() -> None:

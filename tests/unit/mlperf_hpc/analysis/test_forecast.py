@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from unit.mlperf_hpc.analysis.forecast_rounds import AGEING, all_rounds, frames_of, sets_of, submission
 from unit.mlperf_hpc.analysis.published import ARCHIVE, read_published
 
@@ -97,6 +98,20 @@ def test_left_out_rounds_decide_how_software_ages() -> None:
     assert weigh_priors(history_rows(sets_of(all_rounds())), candidates).best.rate == -0.7
     alone = weigh_priors(history_rows(sets_of(all_rounds(("v1.0",)))), candidates)
     assert (alone.scores, alone.weights) == ((), [0.5, 0.5])
+
+
+def test_times_of_a_round_count_together_because_they_share_effects() -> None:
+    rows = history_rows(sets_of(all_rounds()))
+    history = fit_history(rows[rows["round"] != "v3.0"], AgeingPrior())
+    new = rows[rows["round"] == "v3.0"]
+    fast = new.assign(log_s=new["log_s"] - 2.0)
+    losses = [history.score(new) - history.score(fast)]
+    losses += [sum(history.score(one.iloc[[place]]) for place in range(len(new))) for one in (new, fast)]
+    together, apart = losses[0], losses[1] - losses[2]
+    assert 0 < together < apart
+    means, deviations = history.moments(new.iloc[[0]])
+    densities = stats.norm.pdf(float(new["log_s"].iloc[0]), means[:, 0], deviations[:, 0])
+    assert history.score(new.iloc[[0]]) == pytest.approx(float(np.log(history.weights @ densities)), abs=1e-3)
 
 
 def test_weights_of_draws_add_up_and_repeat() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hpcai.metrics.scaling.weak_tails import FEWEST_RESULTS, PUBLISHED_TAIL
 from hpcai.mlperf_hpc.analysis.weak_backtest import NO_SCORE, TOO_FEW, USED, backtest_table
 
 NAMES = {"origin": "v1.0", "submission": "org/system", "benchmark": "cosmoflow"}
@@ -19,7 +20,7 @@ def make_tables(count: int, **result: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
          "started_utc": "2021-10-01T00:00:00Z"}
     )  # fmt: skip
     row = {
-        **NAMES, "division": "closed", "label": "a label", "instances": count, "counted_instances": count,
+        **NAMES, "org": "org", "division": "closed", "label": "a label", "instances": count, "counted_instances": count,
         "scale_unit": "node", "source": "logs", "time_to_train_all_s": times_s.max(), "reason": "", "same_runs_as": "",
     }  # fmt: skip
     return runs, pd.DataFrame([{**row, **result}])
@@ -55,3 +56,30 @@ def test_a_result_without_a_forecast_says_why_and_a_repeated_one_is_left_out() -
     bare = backtest_table(*make_tables(40, time_to_train_all_s=float("nan"), reason="none"))
     assert bare.iloc[0]["reason"] == NO_SCORE(why="none")
     assert backtest_table(*make_tables(40, same_runs_as="v0.7")).empty
+
+
+def make_round(organisations: list[str], slow: dict[str, float]) -> pd.DataFrame:
+    """Return the backtest of one result of 60 instances for each organisation; ``slow`` multiplies its slowest."""
+    tables = [make_tables(60, org=org, submission=f"{org}/system") for org in organisations]
+    runs = [part.assign(submission=weak["submission"].iloc[0]) for part, weak in tables]
+    weak = [part.assign(time_to_train_all_s=part["time_to_train_all_s"] * slow.get(part["org"].iloc[0], 1.0))
+            for _, part in tables]  # fmt: skip
+    return backtest_table(pd.concat(runs, ignore_index=True), pd.concat(weak, ignore_index=True)).set_index(
+        "submission"
+    )
+
+
+def test_the_scatter_of_tails_comes_from_other_submitters_alone() -> None:
+    organisations = [f"o{number}" for number in range(FEWEST_RESULTS)] + ["mine"]
+    plain, strange = make_round(organisations, {}), make_round(organisations, {"mine": 2.0})
+    assert plain.loc["mine/system", "tail_results"] == FEWEST_RESULTS
+    assert plain.loc["mine/system", "tail_spread"] == strange.loc["mine/system", "tail_spread"]
+    assert strange.loc["o0/system", "tail_spread"] > plain.loc["o0/system", "tail_spread"]
+    assert (strange["width_ratio"] == strange["time_to_train_all_high_s"] / strange["time_to_train_all_low_s"]).all()
+
+
+def test_a_joint_submission_is_none_of_others_and_few_results_have_the_spread_of_the_library() -> None:
+    found = make_round(["mine", "Mine+other", *(f"o{number}" for number in range(FEWEST_RESULTS - 1))], {})
+    assert pd.isna(found.loc["mine/system", "tail_results"])
+    assert found.loc["mine/system", "tail_spread"] == PUBLISHED_TAIL.spread
+    assert found.loc["o0/system", "tail_results"] == FEWEST_RESULTS
