@@ -130,9 +130,13 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
     ----------
     OWASP, CSV injection.
     """
-    words = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
-    safe = table.assign(**{name: table[name].map(disarm) for name in words})
-    write_atomically(path, safe.to_csv(index=False, lineterminator="\n").encode())
+    safe = table.copy(deep=False)
+    for name in table.columns:
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            # Few of many cells are different ones, and hardly any has to change.
+            changed = {cell: words for cell in table[name].unique() if (words := disarm(cell)) != cell}
+            safe[name] = table[name].replace(changed) if changed else table[name]
+    write_atomically(path, safe.to_csv(index=False, lineterminator="\n").encode("utf-8"))
 
 
 def disarm(cell: object) -> object:
