@@ -40,6 +40,8 @@ BESIDE = {
     "readme.md", "license", "licence", "citation.cff", "editions", "contributing.md", "makefile",
 }  # fmt: skip
 """Names in a repository of submissions that are no submissions, in lower case."""
+PULL_REQUEST = ".pull_request.md"
+"""End of the name of the text that `hpcai list submit` writes beside a package."""
 YAML = (".yaml", ".yml")
 
 
@@ -118,7 +120,7 @@ def _search(path: Path, depth: int) -> Iterator[tuple[Path, Kind | None]]:
 
 
 def _is_beside(name: str) -> bool:
-    return name.startswith(".") or name.lower() in BESIDE
+    return name.startswith(".") or name.lower() in BESIDE or name.endswith(PULL_REQUEST)
 
 
 def kind_of(path: Path) -> Kind | None:

@@ -117,6 +117,7 @@ def test_another_kind_than_described_is_refused(package, built):
 
 def test_what_is_no_submission_is_named(tmp_path, package, built):
     (tmp_path / "in" / "notes.txt").write_text("nothing")
+    (tmp_path / "in" / f"paper{sources.PULL_REQUEST}").write_text("Please accept")
     assert codes(built()) == {sources.UNKNOWN.code}
 
 
