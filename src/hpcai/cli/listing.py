@@ -78,6 +78,7 @@ def submit(asked: Submitting) -> int:
     from hpcai.core.errors import ConfigError
     from hpcai.core.files import write_asked
     from hpcai.listing.packages import describe_package, make_submission, say_package, write_package
+    from hpcai.listing.sources import PULL_REQUEST
 
     if asked.output.suffix == ".md":
         raise ConfigError(f"{asked.output}: expected a folder for the package")
@@ -85,7 +86,7 @@ def submit(asked: Submitting) -> int:
         asked.source, name=asked.output.name, organisation=asked.org, embargo=asked.embargo, license_name=asked.license
     )
     package = write_package(asked.source, asked.output, submission)
-    request = asked.output.with_name(f"{asked.output.name}.pull_request.md")
+    request = asked.output.with_name(f"{asked.output.name}{PULL_REQUEST}")
     write_asked(request, describe_package(package, submission))
     print("\n".join(say_package(package)))
     print(f"written: {asked.output}, and {request} for the pull request")

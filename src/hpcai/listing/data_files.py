@@ -4,6 +4,7 @@ import datetime
 import json
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -22,6 +23,7 @@ from hpcai.listing.entries import (
     Difference,
     Edition,
     Entry,
+    MachineNumber,
     Number,
     Value,
     cite_edition,
@@ -34,17 +36,19 @@ BAD_EDITION = Message("data_files.bad_edition", "found {name!r}, expected a mont
 LIST, CITATION, FEED = "list.json", "CITATION.cff", "feed.xml"
 SHORT = {"entries": {"__all__": {"runs", "evidence", "settings"}}}
 """What list.json leaves out of each entry; `data/result/ID.json` has everything."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Signs with which a spreadsheet's formula begins."""
 FEED_ENTRIES = 100
 ATOM = "http://www.w3.org/2005/Atom"
 PLAIN = (
-    "id", "title", "basis", "suite", "round", "benchmark", "workload", "dataset", "data", "division", "scaling",
-    "organisation", "machine", "system", "variant", "nodes", "units", "accelerator", "family", "year", "quality_metric",
-    "quality_target", "rules", "runs_by_rule", "runs_sha256", "submission", "added",
+    "id", "title", "basis", "suite", "round", "benchmark", "benchmark_title", "workload", "dataset", "data",
+    "division", "scaling", "organisation", "machine", "system", "variant", "nodes", "units", "accelerator", "family",
+    "year", "quality_metric", "quality_target", "rules", "runs_by_rule", "runs_sha256", "submission", "added",
 )  # fmt: skip
 """Fields of an entry that are columns of entries.csv; its verdict and numbers follow."""
 QUANTITIES = (
     "time_to_train_s", "train_rate_samples_per_s", "vflops_flop_per_s", "vflops_flop_per_j", "rate_flop_per_s",
-    "models_per_min", "quality",
+    "models_per_min", "quality", "reproducibility_score",
 )  # fmt: skip
 """Numbers that are columns of entries.csv; numbers.csv has all, with units and intervals."""
 
@@ -52,25 +56,26 @@ QUANTITIES = (
 def entry_table(entries: Iterable[Entry]) -> pd.DataFrame:
     """Return one row per entry."""
     rows = [_entry_row(entry) for entry in entries]
-    names = [*PLAIN, "status", "rule_set", "reproducibility_ratio", "runs", *QUANTITIES]
+    names = [*PLAIN, "status", "rule_set", "runs", *QUANTITIES]
     frame = pd.DataFrame(rows, columns=names)
     for name in ("nodes", "units", "year", "runs_by_rule", "runs"):
         frame[name] = frame[name].astype("Int64")
-    for name in ("quality_target", "reproducibility_ratio", *QUANTITIES):
+    for name in ("quality_target", *QUANTITIES):
         frame[name] = frame[name].astype("float64")
     return frame
 
 
+_plain_of = attrgetter(*PLAIN)
+
+
 def _entry_row(entry: Entry) -> dict[str, Any]:
-    plain = {name: getattr(entry, name) for name in PLAIN}
+    plain = dict(zip(PLAIN, _plain_of(entry), strict=True))
     numbers = {number.quantity: number.value for number in entry.numbers}
-    score = entry.reproducibility.score_ratio if entry.reproducibility else None
     return {
         **plain,
         "added": entry.added.isoformat() if entry.added else "",
         "status": entry.verdict.status,
         "rule_set": entry.verdict.rule_set,
-        "reproducibility_ratio": score,
         "runs": len(entry.runs),
         **{name: numbers.get(name) for name in QUANTITIES},
     }
@@ -79,10 +84,11 @@ def _entry_row(entry: Entry) -> dict[str, Any]:
 def number_table(entries: Iterable[Entry]) -> pd.DataFrame:
     """Return one row per number of an entry, with unit, interval, method and source."""
     names = tuple(Number.model_fields)
-    rows = [(entry.id, *(getattr(one, name) for name in names)) for entry in entries for one in entry.numbers]
+    values_of = attrgetter(*names)
+    rows = [(entry.id, *values_of(one)) for entry in entries for one in entry.numbers]
     frame = pd.DataFrame(rows, columns=["entry", *names])
     frame["n"] = frame["n"].astype("Int64")
-    return frame.astype({"value": "float64", "low": "float64", "high": "float64"})
+    return frame.astype(dict.fromkeys(("value", "low", "high", "least", "most"), "float64"))
 
 
 def refusal_table(edition: Edition) -> pd.DataFrame:
@@ -95,16 +101,67 @@ def refusal_table(edition: Edition) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["id", "submission", "place", "code", "file", "text"])
 
 
+def prediction_table(edition: Edition) -> pd.DataFrame:
+    """Return one row per prediction, with what was measured."""
+    rows = [
+        (one.entry, one.number.quantity, one.number.unit, one.number.value, one.number.low, one.number.high,
+         one.measured.value, one.number.interval, one.made_from, one.number.method, one.measured.method,
+         one.number.source)
+        for one in edition.predictions
+    ]  # fmt: skip
+    names = [
+        "entry", "quantity", "unit", "predicted", "low", "high", "measured", "interval", "made_from", "method",
+        "measured_method", "source",
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=names)
+
+
+def machine_table(edition: Edition) -> pd.DataFrame:
+    """Return one row per number that is known of a machine besides its results."""
+    names = tuple(MachineNumber.model_fields)
+    rows = [
+        (machine.id, *(getattr(one, name) for name in names)) for machine in edition.machines for one in machine.numbers
+    ]
+    return pd.DataFrame(rows, columns=["machine", *names])
+
+
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV in which no text runs as a formula.
+
+    A spreadsheet computes a cell that begins with one of :data:`FORMULA`, and a formula can send the reader's data
+    away. Such a text gets an apostrophe before it; numbers stay as they are, and so do the JSON and Parquet files.
+
+    References
+    ----------
+    OWASP, CSV injection.
+    """
+    safe = table.copy(deep=False)
+    for name in table.columns:
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            # Few of many cells are different ones, and hardly any has to change.
+            texts = [cell for cell in table[name].unique() if isinstance(cell, str)]
+            changed = {cell: words for cell in texts if (words := disarm(cell)) != cell}
+            safe[name] = table[name].replace(changed) if changed else table[name]
+    write_atomically(path, safe.to_csv(index=False, lineterminator="\n").encode("utf-8"))
+
+
+def disarm(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula; a carriage return would begin another cell."""
+    words = cell.replace("\r", " ")
+    return f"'{words}" if cell.startswith(FORMULA) else words
+
+
 def write_tables(edition: Edition, folder: Path) -> None:
     """Write the whole edition as list.json, and its tables as CSV and Parquet."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / LIST, (edition.model_dump_json(exclude=SHORT) + "\n").encode())
     tables = {"entries": entry_table(edition.entries), "numbers": number_table(edition.entries)}
     for name, table in tables.items():
-        write_atomically(folder / f"{name}.csv", table.to_csv(index=False, lineterminator="\n").encode())
+        write_csv(table, folder / f"{name}.csv")
         write_parquet(table, folder / f"{name}.parquet")
-    refused = refusal_table(edition).to_csv(index=False, lineterminator="\n")
-    write_atomically(folder / "refused.csv", refused.encode())
+    write_csv(refusal_table(edition), folder / "refused.csv")
+    write_csv(prediction_table(edition), folder / "predictions.csv")
+    write_csv(machine_table(edition), folder / "machine_numbers.csv")
 
 
 def write_site_data(edition: Edition, folder: Path, changed: Iterable[Entry]) -> None:

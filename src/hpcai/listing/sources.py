@@ -40,6 +40,8 @@ BESIDE = {
     "readme.md", "license", "licence", "citation.cff", "editions", "contributing.md", "makefile",
 }  # fmt: skip
 """Names in a repository of submissions that are no submissions, in lower case."""
+PULL_REQUEST = ".pull_request.md"
+"""End of the name of the text that `hpcai list submit` writes beside a package."""
 YAML = (".yaml", ".yml")
 
 
@@ -52,10 +54,14 @@ class Source:
     path: Path
 
 
-def refusal_of(submission: str, error: Exception, place: str = "") -> Refusal:
-    """Return an error as the refusal of a submission, with its code."""
+def refusal_of(submission: str, error: Exception, place: str = "", root: Path | None = None) -> Refusal:
+    """Return an error as the refusal of a submission, with its code.
+
+    Paths of the machine that builds the list, below `root`, become paths in the submission.
+    """
     code = str(getattr(error, "code", "") or type(error).__name__)
-    text = printable(" ".join(str(error).split()))[:1500]
+    words = str(error) if root is None else str(error).replace(str(root), submission)
+    text = printable(" ".join(words.split()))[:1500]
     return Refusal(
         id=make_id("refused", submission, place), submission=submission, place=place,
         reasons=(Reason(code=code, text=text, place=place),),
@@ -114,7 +120,7 @@ def _search(path: Path, depth: int) -> Iterator[tuple[Path, Kind | None]]:
 
 
 def _is_beside(name: str) -> bool:
-    return name.startswith(".") or name.lower() in BESIDE
+    return name.startswith(".") or name.lower() in BESIDE or name.endswith(PULL_REQUEST)
 
 
 def kind_of(path: Path) -> Kind | None:

@@ -6,15 +6,18 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from unit.listing.list_factory import TODAY, pack, write_declared
+from unit.listing.list_factory import DAY, pack, write_declared
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 from unit.refusals import refused
 
-from hpcai.core.errors import ParseError
-from hpcai.listing import own, packages, rankings, rounds, sources
+from hpcai.core.errors import ConfigError, ParseError
+from hpcai.listing import own_records, packages, rankings, rounds, sources
 from hpcai.listing.build import Wanted, build_site
+from hpcai.mlperf_hpc.rounds import limits
 from hpcai.records import folders
 from hpcai.records.folders import write_manifest
+
+TODAY = date(2026, 11, 25)
 
 
 @pytest.fixture
@@ -48,13 +51,6 @@ def test_a_changed_byte_is_refused_beside_what_is_sound(tmp_path, package, built
 def test_a_file_that_no_manifest_lists_is_refused(package, built):
     (package / "content" / "more.yaml").write_text("")
     assert codes(built()) == {folders.NOT_LISTED.code}
-
-
-@pytest.mark.parametrize(("days", "refused_for"), [(1, set()), (2, {packages.FUTURE.code})])
-def test_a_package_of_tomorrow_comes_from_an_eastern_time_zone_a_later_one_is_refused(
-    package, built, days, refused_for
-):
-    assert codes(built(TODAY - timedelta(days=days))) == refused_for
 
 
 def test_a_missing_file_is_refused(package, built):
@@ -95,9 +91,16 @@ def test_a_submission_with_too_many_files_is_refused(package, built, monkeypatch
     assert codes(built()) == {sources.TOO_LARGE.code}
 
 
+@pytest.mark.parametrize(("days", "refused_for"), [(1, set()), (2, {packages.FUTURE.code})])
+def test_a_package_of_tomorrow_comes_from_an_eastern_time_zone_a_later_one_is_refused(
+    package, built, days, refused_for
+):
+    assert codes(built(DAY - timedelta(days=days))) == refused_for
+
+
 def test_a_document_of_the_future_is_refused(tmp_path, built):
     write_declared(tmp_path / "in", day="2030-01-01")
-    assert codes(built()) == {own.FUTURE.code}
+    assert codes(built()) == {own_records.FUTURE.code}
 
 
 def test_the_same_entry_from_two_submissions_is_listed_once_and_refused_once(tmp_path, package, built):
@@ -117,6 +120,7 @@ def test_another_kind_than_described_is_refused(package, built):
 
 def test_what_is_no_submission_is_named(tmp_path, package, built):
     (tmp_path / "in" / "notes.txt").write_text("nothing")
+    (tmp_path / "in" / f"paper{sources.PULL_REQUEST}").write_text("Please accept")
     assert codes(built()) == {sources.UNKNOWN.code}
 
 
@@ -152,6 +156,19 @@ def test_an_archive_with_a_link_to_a_log_is_refused(tmp_path, built):
     assert codes(built()) == {rounds.UNSAFE.code}
 
 
+def test_an_archive_with_a_name_that_is_no_text_is_refused(tmp_path, built):
+    name = "round/ORG/results/machine/strong/cosmoflow/\udcff/result_2.txt"
+    round_archive(tmp_path, tarfile.TarInfo(name), b"x")
+    assert codes(built()) == {rounds.UNSAFE.code}
+
+
+def test_an_archive_with_a_log_that_is_too_large_is_refused(tmp_path, built, monkeypatch):
+    monkeypatch.setattr(limits, "FILE_BYTES", 500_000)
+    name = "round/ORG/results/machine/strong/cosmoflow/result_2.txt"
+    round_archive(tmp_path, tarfile.TarInfo(name), b" " * 500_001)
+    assert codes(built()) == {rounds.UNSAFE.code}
+
+
 def test_a_damaged_archive_is_refused(tmp_path, built):
     archive = round_archive(tmp_path)
     archive.write_bytes(archive.read_bytes()[:4000])
@@ -161,6 +178,19 @@ def test_a_damaged_archive_is_refused(tmp_path, built):
 def test_logs_of_the_future_are_refused(tmp_path, built):
     round_archive(tmp_path)
     assert codes(built(today=date(2019, 1, 1))) == {rounds.FUTURE.code}
+
+
+def test_what_is_no_submission_cannot_be_handed_in(tmp_path):
+    source = tmp_path / "notes.txt"
+    source.write_text("nothing")
+    with refused(ConfigError, packages.NO_SUBMISSION):
+        pack(source, tmp_path / "in")
+
+
+def test_a_round_without_a_result_cannot_be_handed_in(tmp_path):
+    write_tree(tmp_path / "round", pruned=[log_text()])
+    with refused(ParseError, packages.NOT_ACCEPTED):
+        pack(tmp_path / "round", tmp_path / "in")
 
 
 def test_a_secret_is_never_written(tmp_path):
