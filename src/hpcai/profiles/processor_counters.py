@@ -31,8 +31,8 @@ volume 3B, FP_ARITH_INST_RETIRED); AMD's counts operations, a fused one as two (
 LINE_BYTES = 64
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 LIKWID_GROUPS = ("MEM_SP", "MEM")
-"""Performance groups that count memory traffic, the one that counts work as well first (LIKWID, groups/). Zen 3 has none:
-its MEM1 and MEM2 count half of the channels each."""
+"""Performance groups that count memory traffic, the one that counts work as well first (LIKWID, groups/). Zen 3 has
+none: its MEM1 and MEM2 count half of the channels each."""
 
 FP_ONLY = Message(
     "processor_counters.fp_only",

@@ -1,4 +1,4 @@
-"""likwid-perfctr -O: raw events, metrics, regions, damage; recorded runs (tests/data/likwid) and texts after likwid.lua."""
+"""likwid-perfctr -O: raw events, metrics, regions, damage; recorded runs and texts after likwid.lua."""
 
 from pathlib import Path
 
