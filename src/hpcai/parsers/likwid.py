@@ -1,4 +1,4 @@
-"""Tables of ``likwid-perfctr -O`` (LIKWID 5, likwid.lua, printOutput; no public sample found)."""
+"""Tables of ``likwid-perfctr -O`` (LIKWID 4 and 5, likwid.lua, printOutput)."""
 
 import math
 import re
@@ -116,11 +116,11 @@ def _add(findings: Findings, table: _Table, statistics: _Table | None) -> None:
         findings.leave_out(table.line, ROWS_MISSING(table=label, rows=len(table.rows), expected=table.expected))
     if len(places) > 1 and statistics is None:
         findings.note(NO_STATISTICS(table=label))
-    sums = {fields[0].removesuffix(" STAT"): fields for _, fields in statistics.rows} if statistics else {}
+    sums = {_label(fields, named): fields for _, fields in statistics.rows} if statistics else {}
     columns = statistics.header if statistics else []
     for number, fields in table.rows:
         values = [_value(text) for text in fields[named : len(table.header)]]
-        printed = dict(zip(columns, sums.get(fields[0], []), strict=False))
+        printed = dict(zip(columns, sums.get(_label(fields, named), []), strict=False))
         if len(fields) < len(table.header) or any(fields[len(table.header) :]) or None in values:
             findings.leave_out(number, "no row of numbers under the header")
         elif not _agrees([value for value in values if value is not None], printed):
@@ -144,6 +144,11 @@ def _add(findings: Findings, table: _Table, statistics: _Table | None) -> None:
                 for place, value in zip(places, values, strict=True)
                 if value is not None
             ]
+
+
+def _label(fields: list[str], named: int) -> tuple[str, ...]:
+    """Return what identifies a row: its name, and its counter, since each memory channel counts the same event."""
+    return (fields[0].removesuffix(" STAT"), *fields[1:named])
 
 
 def _value(text: str) -> float | None:

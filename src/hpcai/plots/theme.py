@@ -1,6 +1,7 @@
 """The house theme: fonts, colours, panels, empty figures, and output formats."""
 
 import io
+import itertools
 import math
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -48,6 +49,8 @@ HOUSE: dict[str, Any] = {
     "svg.hashsalt": "hpcai",
 }
 MARKERS = "osD^vP*X<>"
+DARKER = 0.5
+"""Share of a colour's light that its darker variant keeps."""
 OUTCOME_MARKERS = {"converged": "o", "not_converged": "s", "diverged": "X", "failed": "x", "timed_out": "+"}
 OUTCOME_WORDS = {
     "converged": "converged",
@@ -78,8 +81,13 @@ def house_style() -> Iterator[None]:
 
 
 def colours(names: list[str]) -> dict[str, Colour]:
-    """Return one colour per name, distinguishable by colour-blind readers; equal lists give equal colours."""
-    return dict(zip(names, sns.color_palette("colorblind", max(len(names), 1)), strict=False))
+    """Return one colour per name, distinguishable by colour-blind readers; equal lists give equal colours.
+
+    From the eleventh name on, the same colours come darker: up to 20 names differ.
+    """
+    plain = sns.color_palette("colorblind")
+    darker = [tuple(DARKER * part for part in colour) for colour in plain]
+    return dict(zip(names, itertools.cycle([*plain, *darker]), strict=False))
 
 
 def new_figure(rows: int, columns: int, height: float = 3.1, slots: int = 0) -> tuple[Figure, list[list[Axes]]]:

@@ -30,8 +30,9 @@ FLOP_OF_EVENT = {
 volume 3B, FP_ARITH_INST_RETIRED); AMD's counts operations, a fused one as two (PPR of family 17h and 19h, PMCx003)."""
 LINE_BYTES = 64
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-LIKWID_GROUPS = ("MEM_SP", "MEM", "MEM1")
-"""Performance groups that count memory traffic, the one that counts work as well first (LIKWID, groups/)."""
+LIKWID_GROUPS = ("MEM_SP", "MEM")
+"""Performance groups that count memory traffic, the one that counts work as well first (LIKWID, groups/). Zen 3 has
+none: its MEM1 and MEM2 count half of the channels each."""
 
 FP_ONLY = Message(
     "processor_counters.fp_only",

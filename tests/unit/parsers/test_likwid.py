@@ -1,4 +1,6 @@
-"""likwid-perfctr -O: raw events, metrics, regions, damage (texts after likwid.lua; no public sample)."""
+"""likwid-perfctr -O: raw events, metrics, regions, damage; recorded runs and texts after likwid.lua."""
+
+from pathlib import Path
 
 import pytest
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
@@ -6,6 +8,7 @@ from unit.parsers.damage import check_cuts, check_flips, check_foreign
 from hpcai.parsers.findings import LEFT_OUT
 from hpcai.parsers.likwid import NO_METRICS, NO_STATISTICS, ROWS_MISSING, read_likwid
 
+RECORDED = Path(__file__).parents[2] / "data/likwid"
 START = "STRUCT,Info,3,,,\nCPU name:,Intel(R) Xeon(R) Gold 6148,,,,\nCPU type:,Intel Skylake SP processor,,,,\n"
 RAW = """TABLE,Group 1 Raw,MEM_DP,2,,
 Event,Counter,HWThread 0,HWThread 4,,
@@ -63,6 +66,31 @@ def test_regions_and_one_thread_without_metrics(tmp_path):
     assert reading.is_whole
     assert reading.table["region"].to_list() == ["step"] * 2
     assert reading.table["value"].to_list() == [1.25, 42]
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu_type", "counted", "places"),
+    [
+        ("mem_cascade_lake.csv", "Intel Cascadelake SP processor", 12, ["Core 0"]),
+        ("mem_zen.csv", "AMD K17 (Zen) architecture", 2, ["Core 0", "Core 6", "Core 12", "Core 18"]),
+    ],
+)
+def test_recorded_traffic_of_all_memory_channels(name, cpu_type, counted, places):
+    reading = read_likwid(RECORDED / name)
+    assert reading.is_whole, reading.reasons
+    assert reading.facts["cpu_type"] == cpu_type
+    events = reading.table[reading.table["kind"] == "event"]
+    assert events["counter"].nunique() == counted
+    volume = reading.table[reading.table["name"] == "Memory data volume"]
+    assert volume["value"].sum() == pytest.approx(64 * events["value"].sum(), rel=1e-6)  # a count is a line of 64 bytes
+    assert volume.loc[volume["value"] > 0, "place"].to_list() == places
+
+
+def test_the_same_event_of_another_channel_is_compared_with_its_own_statistics(tmp_path):
+    text = (RECORDED / "mem_cascade_lake.csv").read_text()
+    reading = read(tmp_path, text.replace("MBOX1C0,666449400,0,", "MBOX1C0,666449400,9000000,", 1))
+    assert LEFT_OUT(line=9, why="CAS_COUNT_RD: the statistics contradict the threads") in reading.reasons
+    assert len(reading.reasons) == 1
 
 
 @pytest.mark.parametrize(

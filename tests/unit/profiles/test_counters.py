@@ -1,6 +1,7 @@
 """Hardware counters of a profiled run."""
 
 import math
+from pathlib import Path
 
 import pytest
 from unit.profiles.profile_folders import STEPS_S, make_profile
@@ -10,6 +11,7 @@ from hpcai.profiles.counters import counter_views, counters_of
 from hpcai.profiles.processor_counters import FP_ONLY, OF_THE_NODE, WHOLE_PROCESS
 from hpcai.profiles.reading import read_profiles
 
+RECORDED = Path(__file__).parents[2] / "data/likwid"
 NVPROF = """==7== NVPROF is profiling process 7, command: python
 ==7== Profiling result:
 "Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"
@@ -113,6 +115,17 @@ def test_likwid_tells_work_and_traffic_of_the_whole_process(tmp_path):
     assert row["work_flop"] == pytest.approx(3e8)
     assert math.isnan(row["flop_per_sample"])  # the whole process is no step
     assert WHOLE_PROCESS() in row["reasons"]
+
+
+@pytest.mark.parametrize(
+    ("name", "dram_bytes", "duration_s"),
+    [("mem_cascade_lake.csv", 384.0060e9, 3.7666), ("mem_zen.csv", 768.9921e9, 5.9014)],
+)
+def test_recorded_likwid_output_tells_the_traffic_of_all_memory_domains(tmp_path, name, dram_bytes, duration_s):
+    row = counted(tmp_path, {"likwid.csv": (RECORDED / name).read_text()}, tool="LIKWID")
+    assert row["dram_bytes"] == pytest.approx(dram_bytes, rel=1e-6)
+    assert row["duration_s"] == duration_s
+    assert math.isnan(row["work_flop"])  # the group MEM has no events of arithmetic
 
 
 def test_kernels_tell_work_and_traffic(tmp_path):

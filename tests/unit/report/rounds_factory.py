@@ -33,6 +33,15 @@ def make_repairs() -> pd.DataFrame:
     return pd.DataFrame([*rows, other], columns=["origin", "source", "place", "kind", "found", "done"])
 
 
+def make_systems() -> pd.DataFrame:
+    rows = [
+        ("v0.7", "A/x", "V100", "Xeon", 20, "V100", "A/systems/x.json"),
+        ("v1.0", "B/y", "", "A64FX", 48, "A64FX", ""),
+    ]
+    names = ["origin", "submission", "accelerator", "processor", "processor_cores", "family", "source"]
+    return pd.DataFrame(rows, columns=names).astype({"processor_cores": "Int64"})
+
+
 def make_folder(folder: Path, *, place: str) -> Path:
     """Write the tables and figures of two rounds as the workflow does."""
     results = make_results(6, ("v0.7", "v1.0"))
@@ -43,6 +52,7 @@ def make_folder(folder: Path, *, place: str) -> Path:
         "mlperf_results": results, "mlperf_runs": runs, "mlperf_principal": make_principal(results),
         "mlperf_efficiencies": make_efficiencies(results), "mlperf_weak": make_weak(),
         "mlperf_verdicts": make_verdicts(), "mlperf_repairs": make_repairs(),
+        "mlperf_systems": make_systems(),
     }  # fmt: skip
     write_tables(tables, folder / place / "tables")
     (folder / place / "figures").mkdir()

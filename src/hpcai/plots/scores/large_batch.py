@@ -15,8 +15,10 @@ from hpcai.plots import theme
 
 NO_EPOCH = "no run completed an epoch"
 ONE_BATCH = "every benchmark was measured with one global batch"
-CURVE = ["benchmark", "variant", "global_batch_samples"]
+CURVE = ["benchmark", "global_batch_samples", "variant"]
 """What tells the schedules of a workload apart."""
+MOST_INSIDE = 4
+"""Schedules that a panel's legend has room for; the legend of more stands beside the panel."""
 
 
 @figure(
@@ -52,7 +54,7 @@ def plot_learning_rate(epochs: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 def _draw_rates(axes: Axes, epochs: pd.DataFrame) -> None:
     """Draw each schedule once: runs of one point have the same, and its longest run shows most of it."""
     lines = {}
-    for (benchmark, variant, batch), part in epochs.groupby(CURVE, sort=True):
+    for (benchmark, batch, variant), part in epochs.groupby(CURVE, sort=True):
         longest = part.groupby("run_id")["epoch"].max().idxmax()
         lines[f"{benchmark}, {variant}, batch {batch:g}"] = part[part["run_id"] == longest].sort_values("epoch")
     palette = theme.colours(list(lines))
@@ -64,7 +66,8 @@ def _draw_rates(axes: Axes, epochs: pd.DataFrame) -> None:
     axes.set_xlabel("epoch")
     axes.set_ylabel("learning rate of the last step [no unit]")
     theme.from_zero(axes)
-    axes.legend(fontsize=7, loc="best")
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)} if len(lines) > MOST_INSIDE else {"loc": "best"}
+    axes.legend(fontsize=7, **beside)
 
 
 @figure(

@@ -1,5 +1,7 @@
 """Effect of each variant: its throughput, time to train and VFLOPS relative to a simpler variant."""
 
+import math
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -80,6 +82,8 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
         entries["interval goes on"] = theme.key_line(theme.IDEAL_COLOUR, ">", "")
         entries["no effect"] = theme.key_line(theme.IDEAL_COLOUR, style="--")
         legend_columns = 2 if max(map(len, entries)) < LONG else 1
+        # The legend must not take its place from the panels.
+        figure.set_figheight(figure.get_figheight() + LINE * math.ceil(len(entries) / legend_columns))
         figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=legend_columns)
         return figure
 

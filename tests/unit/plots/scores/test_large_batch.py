@@ -63,3 +63,18 @@ def test_each_schedule_is_drawn_once(tables: tuple[pd.DataFrame, pd.DataFrame]) 
     assert labels == ["cosmoflow_tiny, fp32, batch 32", "cosmoflow_tiny, fp32, batch 64"]
     small = epochs[epochs["ranks"] == 1].groupby("run_id")["learning_rate"].apply(list)
     assert list(axes.lines[0].get_ydata()) == max(small, key=len)
+
+
+def test_the_legend_of_many_schedules_covers_none(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    runs, epochs = with_batches(tables[0]), tables[1]
+    sizes = range(1, 4)
+    several = pd.concat(
+        runs.assign(run_id=runs["run_id"] + str(size), global_batch_samples=runs["global_batch_samples"] * 4**size)
+        for size in sizes
+    )
+    drawing = plot_learning_rate(pd.concat(epochs.assign(run_id=epochs["run_id"] + str(one)) for one in sizes), several)
+    drawing.draw_without_rendering()
+    (axes,) = drawing.axes
+    batches = [int(str(line.get_label()).rsplit(" ", 1)[1]) for line in axes.lines]
+    assert batches == sorted(batches)
+    assert axes.get_legend().get_window_extent().x0 > axes.get_window_extent().x1

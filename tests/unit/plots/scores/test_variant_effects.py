@@ -14,7 +14,7 @@ from unit.record_factory import make_image_benchmark, make_study, write_records
 from hpcai.metrics.run_tables import collect_runs
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS
 from hpcai.metrics.scores.variant_effects import NO_VARIANTS, compare_variants
-from hpcai.plots.scores.variant_effects import COLUMNS, SINGLE, plot_variant_effects
+from hpcai.plots.scores.variant_effects import COLUMNS, LINE, SINGLE, plot_variant_effects
 from hpcai.plots.theme import to_svg
 
 BF16 = {"precision": "bf16"}
@@ -124,3 +124,18 @@ def test_no_variants_is_said_in_words() -> None:
 def test_svg_is_deterministic(tmp_path: Path) -> None:
     effects = make_effects(tmp_path)
     assert to_svg(plot_variant_effects(effects)) == to_svg(plot_variant_effects(effects))
+
+
+def test_many_pairs_have_looks_of_their_own_and_panels_as_high_as_few(tmp_path: Path) -> None:
+    few = make_effects(tmp_path)
+    many = pd.concat(few.assign(variant=few["variant"] + f"_{number}") for number in range(6))
+    heights = {}
+    for effects in (few, many):
+        figure = plot_variant_effects(effects)
+        FigureCanvasAgg(figure).draw()
+        pairs = effects.drop_duplicates(["variant", "reference_variant"])
+        heights[len(pairs)] = figure.axes[0].get_window_extent().height / figure.dpi / LINE
+        keys = [line for line in figure.legends[0].get_lines() if line.get_markerfacecolor() != "white"][: len(pairs)]
+        assert len({(line.get_color(), line.get_marker()) for line in keys}) == len(pairs)
+    for pairs_drawn, height in heights.items():
+        assert height > pairs_drawn
