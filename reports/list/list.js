@@ -230,9 +230,7 @@
   const show = () => { drawn = [...rows]; offerChoices(); draw(); };
   const load = (place) => {
     if (place === parts.length) { document.documentElement.classList.add("complete"); return; }
-    const script = element("script", "", { src: parts[place] });
-    script.addEventListener("load", () => { take(window.hpcaiList.at(-1)); show(); load(place + 1); });
-    document.head.append(script);
+    window.hpcaiLoad(parts[place]).then(() => { take(window.hpcaiList.at(-1)); show(); load(place + 1); });
   };
 
   form.hidden = false;

@@ -20,9 +20,11 @@ from hpcai.listing.data_files import (
     write_site_data,
 )
 from hpcai.listing.entries import DRAFT, Edition, Refusal, make_id
+from hpcai.listing.overview_views import predicted_quantities
 from hpcai.listing.rankings import Frame, join_edition
 from hpcai.listing.reading import code_digest, read_sources
 from hpcai.listing.sources import find_sources
+from hpcai.report.own_pages import find_sources as find_sources_of_pages
 
 NOT_A_SITE = Message("build.not_a_site", "holds files that no build of the list wrote; name a new or empty folder")
 
@@ -150,9 +152,20 @@ def _added(state: "_State", frozen: Mapping[str, Edition]) -> dict[str, date]:
 
 
 def _frame(edition: Edition) -> str:
-    """Return what every page shows."""
-    words = (edition.name, edition.title, edition.url, edition.made.isoformat(), *edition.earlier, code_digest())
-    return _digest(words)
+    """Return what every page shows: names and days, the menu, and the templates."""
+    templates = sorted((find_sources_of_pages() / "list").glob("*.j2"))
+    return _digest(
+        (
+            edition.name,
+            edition.title,
+            edition.url,
+            edition.made.isoformat(),
+            *edition.earlier,
+            str(bool(predicted_quantities(edition))),
+            code_digest(),
+            *(template.read_text("utf-8") for template in templates),
+        )
+    )
 
 
 def _digest(words: Iterable[str]) -> str:

@@ -18,6 +18,10 @@ from hpcai.listing.ranking_views import (
     value_of,
 )
 
+NOT_JUDGED = (
+    "Not judged: there is no rule set for this round, or only numbers are declared. What was checked is on the page of "
+    "each result."
+)
 ANSWERED = "throughput_per_unit"
 """The kind of list that answers which machine is fastest per accelerator."""
 
@@ -67,7 +71,8 @@ def make_index(edition: Edition, charts: Sequence[Mapping[str, Any]]) -> dict[st
         "headline": edition.title,
         "about": f"{count}, each with its evidence, its verdict and its uncertainty.",
         "answers": answers,
-        "needed": say_needed(example) if example else "Any result with its logs.",
+        "not_judged": NOT_JUDGED if any(not one.judged for one in edition.rankings) else "",
+        "needed": say_needed(edition, example) if example else "Any result with its logs.",
         "cite_short": cite_edition(edition),
         "refused_words": f"{say_count(len(edition.refused), 'submission or result')} failed a check, with the reasons."
         if edition.refused
@@ -99,6 +104,7 @@ def _answer(edition: Edition, ranking: Ranking) -> dict[str, Any] | None:
         "rules": say_apart(edition, ranking),
         "list_href": list_href(ranking),
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
+        "organisation": entry.organisation,
         "scale": entry.units,
         "accelerator": entry.family or entry.accelerator,
         "round": entry.round,
@@ -118,7 +124,9 @@ def _change(edition: Edition, ranking: Ranking) -> dict[str, str]:
         return {"change": f"{_ratio(ranking, first, last)} since {first.entry.round}", "first": first.entry.title}
     before = _earlier_edition(edition, ranking, last)
     if before is None:
-        return {"change": f"no better result since {last.entry.round}", "first": ""}
+        rounds = {edition.by_id[place.entry].round for place in ranking.places}
+        only = f"{last.entry.round} is the only round in this list"
+        return {"change": f"no better result since {last.entry.round}" if len(rounds) > 1 else only, "first": ""}
     note = f"{before.entry.title}; {before.entry.benchmark} is another edition of the benchmark"
     return {"change": f"{_ratio(ranking, before, last)} since {before.entry.round}", "first": note}
 
@@ -181,11 +189,22 @@ def record_rows(edition: Edition, benchmark: str, kind: str) -> tuple[list[dict[
         return [], ""
     form = choose_format(rankings[0].quantity, rankings[0].unit, [record.value for _, record in found])
     rows = [
-        {"year": one.entry.year, "value": one.value / form.factor, "rules": say_apart(edition, ranking)}
+        {
+            "year": one.entry.year,
+            "value": one.value / form.factor,
+            "rules": say_apart(edition, ranking),
+            "said": f"{form.say(one.value)} {form.unit} {form.say_interval(one.low, one.high)}",
+            **_tell(one.entry),
+        }
         for ranking, one in found
         if one.value > 0
     ]
     return rows, form.unit
+
+
+def _tell(entry: Entry) -> dict[str, str]:
+    """Return what the mark of a result tells in every chart."""
+    return {"title": entry.title, "round": entry.round, "href": f"result/{entry.id}.html"}
 
 
 def record_table(edition: Edition, benchmark: str) -> dict[str, Any]:
@@ -216,6 +235,7 @@ def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:
     """Return every result of a benchmark with a throughput and a number of accelerators [samples/s per accelerator]."""
     return [
         {
+            "id": entry.id,
             "scale": entry.units,
             "value": entry.per_unit,
             "accelerator": entry.family or entry.accelerator or "not stated",
@@ -223,6 +243,18 @@ def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:
         }
         for entry in edition.entries
         if entry.benchmark == benchmark and entry.per_unit and entry.scaling == "strong"
+    ]
+
+
+def tell_scaling(edition: Edition, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a chart of scaling with what each mark tells."""
+    return [
+        {
+            **{key: value for key, value in row.items() if key != "id"},
+            "said": f"{say_number(row['value'])} samples/s",
+            **_tell(edition.by_id[row["id"]]),
+        }
+        for row in rows
     ]
 
 
@@ -245,6 +277,12 @@ def scaling_table(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> dict[str
     return make_table(f"Scaling of {benchmark}", headings, shown, (2, 3, 4))
 
 
+def predicted_quantities(edition: Edition) -> list[str]:
+    """Return the quantities with a prediction that a later result can be held against, by name."""
+    names = {one.number.quantity for one in edition.predictions}
+    return sorted(name for name in names if prediction_rows(edition, name))
+
+
 def prediction_rows(edition: Edition, quantity: str) -> list[dict[str, Any]]:
     """Return predictions of one quantity with the later result, in the unit of the number."""
     rows = []
@@ -253,17 +291,19 @@ def prediction_rows(edition: Edition, quantity: str) -> list[dict[str, Any]]:
         measured = entry.number(quantity) if entry else None
         if entry is None or measured is None or prediction.number.quantity != quantity:
             continue
+        form = choose_format(quantity, measured.unit, [prediction.number.value, measured.value])
         rows.append(
             {
+                **_tell(entry),
                 "predicted": prediction.number.value,
                 "measured": measured.value,
                 "low": prediction.number.low,
                 "high": prediction.number.high,
                 "benchmark": entry.benchmark,
-                "title": entry.title,
-                "href": f"result/{entry.id}.html",
                 "made_from": prediction.made_from,
                 "unit": measured.unit,
+                "foretold": f"{form.say(prediction.number.value)} {form.unit}",
+                "said": f"{form.say(measured.value)} {form.unit}",
             }
         )
     return rows
@@ -280,9 +320,9 @@ def prediction_table(quantity: str, rows: Sequence[Mapping[str, Any]]) -> dict[s
         shown.append(
             [
                 make_cell(row["title"], row["href"]),
-                make_cell(f"{form.say(row['predicted'])} {form.unit}"),
+                make_cell(row["foretold"]),
                 make_cell(form.say_interval(row["low"], row["high"])),
-                make_cell(f"{form.say(row['measured'])} {form.unit}"),
+                make_cell(row["said"]),
                 make_cell("" if error is None else f"{error:+.1f} %".replace("-", "−")),
                 make_cell(held),
                 make_cell(row["made_from"]),
@@ -360,6 +400,6 @@ def needed_table(edition: Edition) -> dict[str, Any]:
     """Return what a submission needs, and the lists in which it is compared."""
     groups: dict[str, set[str]] = {}
     for ranking in edition.rankings:
-        groups.setdefault(say_needed(ranking), set()).add(KINDS[ranking.kind])
+        groups.setdefault(say_needed(edition, ranking), set()).add(KINDS[ranking.kind])
     rows = [[make_cell(text), make_cell(", ".join(sorted(kinds)))] for text, kinds in sorted(groups.items())]
     return make_table("What a result needs", ["To submit", "Compared by"], rows)

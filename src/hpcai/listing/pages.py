@@ -20,18 +20,20 @@ from hpcai.listing.entry_views import (
     make_table,
 )
 from hpcai.listing.numbers import name_quantity
-from hpcai.listing.ranking_views import KINDS, make_list, make_list_data, organisation_href
+from hpcai.listing.ranking_views import KINDS, SUBMIT_COMMAND, make_list, make_list_data, organisation_href
 from hpcai.listing.rendering import Site
-from hpcai.report.figures import embed_json
+from hpcai.report.embedding import embed_json
 from hpcai.report.own_pages import find_sources
 
+PREDICTIONS = "predictions.html"
+"""The page that is there only if a prediction is followed by a result."""
 MENU = (
     ("index.html", "Answers and lists"),
     ("machines.html", "Machines"),
     ("organisations.html", "Organisations"),
     ("records.html", "Records"),
     ("scaling.html", "Scaling"),
-    ("predictions.html", "Predictions"),
+    (PREDICTIONS, "Predictions"),
     ("compare.html", "Compare"),
     ("refused.html", "Refused"),
     ("editions.html", "Editions"),
@@ -49,8 +51,7 @@ CHARTED = ("time_to_train", "throughput_per_unit", "vflops")
 """Kinds of lists whose records are drawn."""
 SUBMIT = (
     "It checks a results folder, names each host name, user name and path that it finds, refuses secrets, tells "
-    "the size, and writes a package and the text of a pull request to the repository of this list.",
-    'hpcai list submit results --output my_machine --org "My laboratory"',
+    "the size, and writes a package and the text of a pull request to the repository of this list."
 )
 
 
@@ -110,11 +111,12 @@ def write_pages(
 
 def _frame(edition: Edition) -> dict[str, Any]:
     feed = {"rel": "alternate", "type": "application/atom+xml", "title": "New results", "href": "feed.xml"}
+    foretold = overview.predicted_quantities(edition)
     return {
         "title": edition.title,
         "edition": edition.name,
         "made": edition.made.isoformat(),
-        "menu": [{"href": href, "words": words} for href, words in MENU],
+        "menu": [{"href": href, "words": words} for href, words in MENU if href != PREDICTIONS or foretold],
         "files": [{"href": href, "words": words} for href, words in FILES],
         "links": [feed],
         "submit": "submit.html",
@@ -171,8 +173,7 @@ def _write_overviews(maker: _Maker) -> None:
     _write_simple(maker, "records.html", "Records over the years", question, *records)
     question = "Throughput per accelerator of every result: a flat line is perfect scaling."
     _write_simple(maker, "scaling.html", "Scaling of everything", question, *scaling)
-    question = "Predictions that were made from earlier results, beside what was measured later."
-    _write_simple(maker, "predictions.html", "Predictions beside later results", question, *_prediction_sections(maker))
+    _write_predictions(maker)
     question = "Everything that failed a check, with every reason. Nothing is dropped silently."
     refused = _section(tables=[overview.refused_table(edition)])
     _write_simple(maker, "refused.html", "Refused submissions", question, refused)
@@ -183,7 +184,7 @@ def _write_overviews(maker: _Maker) -> None:
     maker.site.write_page("compare.html", "compare", {})
     needed = overview.needed_table(edition)
     sections = [
-        _section("What to run", lines=[SUBMIT[0]], code=SUBMIT[1]),
+        _section("What to run", lines=[SUBMIT], code=SUBMIT_COMMAND),
         _section("What a result needs", tables=[needed]),
     ]
     _write_simple(maker, "submit.html", "Submit a result", "What to submit to be compared.", *sections)
@@ -207,27 +208,35 @@ def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         rows = overview.scaling_rows(maker.edition, benchmark)
         charts = []
         if rows:
-            shown = "every result" if len(thin_out(rows)) == len(rows) else "the best of each accelerator and scale"
+            kept = thin_out(rows)
+            shown = "every result" if len(kept) == len(rows) else "the best of each accelerator and scale"
             caption = f"Strong scaling: {shown}. Logarithmic axes. Results of other data or targets are other work."
-            sketch = draw_scaling(rows, "throughput per accelerator", "samples/s")
+            sketch = draw_scaling(overview.tell_scaling(maker.edition, kept), "throughput per accelerator", "samples/s")
             charts.append(_chart(maker, f"scaling-{number}", f"{benchmark}: scaling per accelerator", sketch, caption))
         yield _section(benchmark, charts=charts, tables=[overview.scaling_table(benchmark, rows)])
 
 
+def _write_predictions(maker: _Maker) -> None:
+    """Write the page of predictions, or take it away if none is followed by a result."""
+    sections = list(_prediction_sections(maker))
+    if not sections:
+        (maker.site.folder / PREDICTIONS).unlink(missing_ok=True)
+        return
+    question = "Predictions that were made from earlier results, beside what was measured later."
+    _write_simple(maker, PREDICTIONS, "Predictions beside later results", question, *sections)
+
+
 def _prediction_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
-    quantities = sorted({one.number.quantity for one in maker.edition.predictions})
-    for number, quantity in enumerate(quantities):
+    for number, quantity in enumerate(overview.predicted_quantities(maker.edition)):
         rows = overview.prediction_rows(maker.edition, quantity)
         charts = []
-        if rows and all(min(row["predicted"], row["measured"]) > 0 for row in rows):
+        if all(min(row["predicted"], row["measured"]) > 0 for row in rows):
             sketch = draw_predictions(rows, rows[0]["unit"])
             caption = "On the dashed line a prediction equals the later result. Both axes are logarithmic."
             charts.append(
                 _chart(maker, f"predictions-{number}", f"Predictions of {name_quantity(quantity)}", sketch, caption)
             )
         yield _section(name_quantity(quantity), charts=charts, tables=[overview.prediction_table(quantity, rows)])
-    if not quantities:
-        yield _section(lines=["No prediction in this edition is followed by a result."])
 
 
 def _write_editions(maker: _Maker, differences: Mapping[str, Difference]) -> None:
@@ -254,8 +263,9 @@ def _chart(maker: _Maker, name: str, title: str, sketch: Sketch, caption: str) -
     place = f"assets/charts/{name}.svg"
     drawing = sketch.draw(maker.site.folder / place)
     maker.site.write_text(place, drawing.svg)
+    maker.site.write_data(f"assets/charts/{name}.js", f'(window.hpcaiSpecifications ??= {{}})["{name}"]', sketch.spec)
     sizes = {"width": drawing.width, "height": drawing.height, "alt": drawing.alt}
-    return {"title": title, "href": place, "caption": caption, **sizes}
+    return {"name": name, "title": title, "href": place, "caption": caption, **sizes}
 
 
 def _section(title: str = "", **parts: Any) -> dict[str, Any]:  # noqa: ANN401  template data

@@ -26,6 +26,7 @@ MEANINGS = {
     "vflops_per_watt": "Valid FLOPS over mean power.",
     "weak_throughput": "Models trained per minute by many instances at once, on the machine.",
 }
+SUBMIT_COMMAND = 'hpcai list submit results --output my_machine --org "My laboratory"'
 BASES = {
     "measured": "measured: own runs whose raw files were checked here",
     "published": "published: logs of others, judged here",
@@ -101,7 +102,8 @@ def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
         "definition": MEANINGS[ranking.kind],
         "apart": f"All results here are {BASES[ranking.basis]}. Closed and open divisions, measured, published and "
         "declared results, and official and other data have lists of their own.",
-        "needed": say_needed(ranking),
+        "needed": say_needed(edition, ranking),
+        "command": SUBMIT_COMMAND,
         "data": f"list/{ranking.id}.js",
     }
 
@@ -111,11 +113,13 @@ def say_data(dataset: str, kind: str) -> str:
     return dataset if kind in dataset else f"{dataset} ({kind} data)".strip()
 
 
-def say_needed(ranking: Ranking) -> str:
+def say_needed(edition: Edition, ranking: Ranking) -> str:
     """Return what a submission must have to be in a list."""
+    runs = max((edition.by_id[place.entry].runs_by_rule or 0 for place in ranking.places), default=0)
+    logs = f"the logs of all runs, {runs} at least" if runs else "the logs of all runs"
     target = "" if ranking.quality_target is None else f" to the target {ranking.quality_target:g}"
     division = f", {ranking.division} division" if ranking.division else ""
-    evidence = "the numbers and the document that holds them" if ranking.basis == "declared" else "the logs of all runs"
+    evidence = "the numbers and the document that holds them" if ranking.basis == "declared" else logs
     return (
         f"{ranking.benchmark} trained{target} on {say_data(ranking.dataset, ranking.data)}{division}, with {evidence}."
     )
