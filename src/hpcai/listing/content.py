@@ -2,11 +2,11 @@
 
 import datetime
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hpcai.catalogue.tables import definitions
-from hpcai.listing.entries import Entry, File, Machine, Number, Part, Refusal, Run, Value
+from hpcai.listing.entries import Entry, File, Machine, Number, Part, Prediction, Refusal, Run, Value
 from hpcai.metrics.cells import number_of, text_of
 from hpcai.mlperf_hpc.rounds.texts import printable
 
@@ -27,17 +27,35 @@ MOST_SIGNS = 1900
 """Signs kept of a foreign text."""
 
 
+class PastResult(Part):
+    """A result of a published round, from which results of later rounds are forecast."""
+
+    entry: str
+    family: str
+    row: dict[str, Value]
+    """Its row of the table ``mlperf_results``; None for a cell without a value."""
+
+
 class Content(Part):
-    """Entries and machines of one submission, and what of it was refused."""
+    """Entries and machines of one submission, what of it was refused, and predictions made and to be made from it."""
 
     entries: tuple[Entry, ...] = ()
     machines: tuple[Machine, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
+    past: tuple[PastResult, ...] = ()
     submitted: datetime.date | None = None
     embargo: datetime.date | None = None
 
 
-def number_from(row: Mapping[str, Any], quantity: str, table: str, method: str, n: int | None = None) -> Number | None:
+def number_from(
+    row: Mapping[str, Any],
+    quantity: str,
+    table: str,
+    method: str,
+    n: int | None = None,
+    runs: Iterable[Mapping[str, Any]] = (),
+) -> Number | None:
     """Return a cell of a table as a number; None if it is empty.
 
     Parameters
@@ -50,6 +68,9 @@ def number_from(row: Mapping[str, Any], quantity: str, table: str, method: str, 
         How the value was obtained.
     n
         Runs behind it.
+    runs
+        Rows of all valid runs, those that a mean leaves out included: their smallest and largest value is no interval
+        of the mean, but tells how far apart they are.
     """
     from hpcai.metrics.statistics.summaries import INTERVAL  # SciPy's statistics take a second to import
 
@@ -58,6 +79,7 @@ def number_from(row: Mapping[str, Any], quantity: str, table: str, method: str, 
         return None
     low, high = (number_of(row, name) for name in BOUNDS.get(quantity, ("", "")))
     bounded = math.isfinite(low) and math.isfinite(high)
+    single = [one for run in runs if math.isfinite(one := number_of(run, quantity))]
     return Number(
         quantity=quantity,
         unit=definitions().find(table, quantity)[1].unit,
@@ -65,15 +87,24 @@ def number_from(row: Mapping[str, Any], quantity: str, table: str, method: str, 
         low=low if bounded else None,
         high=high if bounded else None,
         interval=f"{INTERVAL} runs" if bounded else "",
+        least=min(single) if len(single) > 1 else None,
+        most=max(single) if len(single) > 1 else None,
         n=n,
         method=shorten(method),
         source=shorten(text_of(row.get("source"))),
     )
 
 
-def numbers_from(row: Mapping[str, Any], names: Iterable[str], table: str, method: str, n: int | None) -> list[Number]:
+def numbers_from(
+    row: Mapping[str, Any],
+    names: Iterable[str],
+    table: str,
+    method: str,
+    n: int | None,
+    runs: Sequence[Mapping[str, Any]] = (),
+) -> list[Number]:
     """Return the numbers of a row that are there, in the order of the names."""
-    found = (number_from(row, name, table, method, n) for name in names)
+    found = (number_from(row, name, table, method, n, runs) for name in names)
     return [number for number in found if number is not None]
 
 

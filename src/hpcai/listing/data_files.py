@@ -22,6 +22,7 @@ from hpcai.listing.entries import (
     Difference,
     Edition,
     Entry,
+    MachineNumber,
     Number,
     Value,
     cite_edition,
@@ -34,17 +35,19 @@ BAD_EDITION = Message("data_files.bad_edition", "found {name!r}, expected a mont
 LIST, CITATION, FEED = "list.json", "CITATION.cff", "feed.xml"
 SHORT = {"entries": {"__all__": {"runs", "evidence", "settings"}}}
 """What list.json leaves out of each entry; `data/result/ID.json` has everything."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Signs with which a spreadsheet's formula begins."""
 FEED_ENTRIES = 100
 ATOM = "http://www.w3.org/2005/Atom"
 PLAIN = (
-    "id", "title", "basis", "suite", "round", "benchmark", "workload", "dataset", "data", "division", "scaling",
+    "id", "title", "basis", "suite", "round", "benchmark", "benchmark_title", "workload", "dataset", "data", "division", "scaling",
     "organisation", "machine", "system", "variant", "nodes", "units", "accelerator", "family", "year", "quality_metric",
     "quality_target", "rules", "runs_by_rule", "runs_sha256", "submission", "added",
 )  # fmt: skip
 """Fields of an entry that are columns of entries.csv; its verdict and numbers follow."""
 QUANTITIES = (
     "time_to_train_s", "train_rate_samples_per_s", "vflops_flop_per_s", "vflops_flop_per_j", "rate_flop_per_s",
-    "models_per_min", "quality",
+    "models_per_min", "quality", "reproducibility_score",
 )  # fmt: skip
 """Numbers that are columns of entries.csv; numbers.csv has all, with units and intervals."""
 
@@ -52,11 +55,11 @@ QUANTITIES = (
 def entry_table(entries: Iterable[Entry]) -> pd.DataFrame:
     """Return one row per entry."""
     rows = [_entry_row(entry) for entry in entries]
-    names = [*PLAIN, "status", "rule_set", "reproducibility_ratio", "runs", *QUANTITIES]
+    names = [*PLAIN, "status", "rule_set", "runs", *QUANTITIES]
     frame = pd.DataFrame(rows, columns=names)
     for name in ("nodes", "units", "year", "runs_by_rule", "runs"):
         frame[name] = frame[name].astype("Int64")
-    for name in ("quality_target", "reproducibility_ratio", *QUANTITIES):
+    for name in ("quality_target", *QUANTITIES):
         frame[name] = frame[name].astype("float64")
     return frame
 
@@ -64,13 +67,11 @@ def entry_table(entries: Iterable[Entry]) -> pd.DataFrame:
 def _entry_row(entry: Entry) -> dict[str, Any]:
     plain = {name: getattr(entry, name) for name in PLAIN}
     numbers = {number.quantity: number.value for number in entry.numbers}
-    score = entry.reproducibility.score_ratio if entry.reproducibility else None
     return {
         **plain,
         "added": entry.added.isoformat() if entry.added else "",
         "status": entry.verdict.status,
         "rule_set": entry.verdict.rule_set,
-        "reproducibility_ratio": score,
         "runs": len(entry.runs),
         **{name: numbers.get(name) for name in QUANTITIES},
     }
@@ -82,7 +83,7 @@ def number_table(entries: Iterable[Entry]) -> pd.DataFrame:
     rows = [(entry.id, *(getattr(one, name) for name in names)) for entry in entries for one in entry.numbers]
     frame = pd.DataFrame(rows, columns=["entry", *names])
     frame["n"] = frame["n"].astype("Int64")
-    return frame.astype({"value": "float64", "low": "float64", "high": "float64"})
+    return frame.astype(dict.fromkeys(("value", "low", "high", "least", "most"), "float64"))
 
 
 def refusal_table(edition: Edition) -> pd.DataFrame:
@@ -95,16 +96,61 @@ def refusal_table(edition: Edition) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["id", "submission", "place", "code", "file", "text"])
 
 
+def prediction_table(edition: Edition) -> pd.DataFrame:
+    """Return one row per prediction, with what was measured."""
+    rows = [
+        (one.entry, one.number.quantity, one.number.unit, one.number.value, one.number.low, one.number.high,
+         one.measured.value, one.number.interval, one.made_from, one.number.method, one.measured.method,
+         one.number.source)
+        for one in edition.predictions
+    ]  # fmt: skip
+    names = [
+        "entry", "quantity", "unit", "predicted", "low", "high", "measured", "interval", "made_from", "method",
+        "measured_method", "source",
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=names)
+
+
+def machine_table(edition: Edition) -> pd.DataFrame:
+    """Return one row per number that is known of a machine besides its results."""
+    names = tuple(MachineNumber.model_fields)
+    rows = [
+        (machine.id, *(getattr(one, name) for name in names)) for machine in edition.machines for one in machine.numbers
+    ]
+    return pd.DataFrame(rows, columns=["machine", *names])
+
+
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV in which no text runs as a formula.
+
+    A spreadsheet computes a cell that begins with one of :data:`FORMULA`, and a formula can send the reader's data
+    away. Such a text gets an apostrophe before it; numbers stay as they are, and so do the JSON and Parquet files.
+
+    References
+    ----------
+    OWASP, CSV injection.
+    """
+    words = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    safe = {name: [disarm(cell) for cell in table[name]] for name in words}
+    write_atomically(path, table.assign(**safe).to_csv(index=False, lineterminator="\n").encode())
+
+
+def disarm(cell: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
 def write_tables(edition: Edition, folder: Path) -> None:
     """Write the whole edition as list.json, and its tables as CSV and Parquet."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / LIST, (edition.model_dump_json(exclude=SHORT) + "\n").encode())
     tables = {"entries": entry_table(edition.entries), "numbers": number_table(edition.entries)}
     for name, table in tables.items():
-        write_atomically(folder / f"{name}.csv", table.to_csv(index=False, lineterminator="\n").encode())
+        write_csv(table, folder / f"{name}.csv")
         write_parquet(table, folder / f"{name}.parquet")
-    refused = refusal_table(edition).to_csv(index=False, lineterminator="\n")
-    write_atomically(folder / "refused.csv", refused.encode())
+    write_csv(refusal_table(edition), folder / "refused.csv")
+    write_csv(prediction_table(edition), folder / "predictions.csv")
+    write_csv(machine_table(edition), folder / "machine_numbers.csv")
 
 
 def write_site_data(edition: Edition, folder: Path, changed: Iterable[Entry]) -> None:

@@ -43,6 +43,8 @@ class Number(Part):
     low: float | None = Field(default=None, description="Lower bound; None without an interval.")
     high: float | None = Field(default=None, description="Upper bound; None without an interval.")
     interval: Word = Field(default="", description="Meaning of the bounds; blank without an interval.")
+    least: float | None = Field(default=None, description="Smallest value of its runs; None if they are not given.")
+    most: float | None = Field(default=None, description="Largest value of its runs; None if they are not given.")
     n: int | None = Field(default=None, description="Runs behind the value; None if not stated.")
     method: Word = Field(description="How it was obtained: which runs, which mean, which rule; or that it is declared.")
     source: Word = Field(description="File or document that holds it.")
@@ -95,16 +97,43 @@ class Check(Part):
     """One part of the reproducibility score."""
 
     name: Word
-    met: bool | None = Field(description="None: cannot be determined from what was submitted.")
-    reason: Word = ""
+    points: float = Field(ge=0, description="Points of the run that has fewest.")
+    most: float = Field(gt=0, description="Points to be had.")
+    reason: Word = Field(default="", description="What would raise it; blank at full points.")
+
+    @property
+    def met(self) -> bool:
+        """Whether it has all points."""
+        return self.points == self.most
 
 
 class Reproducibility(Part):
-    """How much of what is needed to repeat a result is there."""
+    """How much of what others need to repeat a result is in its records."""
 
-    score_ratio: float = Field(ge=0, le=1)
+    score: float = Field(ge=0, le=100, description="Sum of the points of all parts.")
     checks: tuple[Check, ...]
     method: Word
+
+    @property
+    def score_ratio(self) -> float:
+        """Share of all points."""
+        return self.score / 100
+
+
+class MachineNumber(Number):
+    """What is known of a machine besides its results, by the rule of the list that asks for it."""
+
+    title: Word = Field(description="What it is, such as HPL or memory bandwidth, copy.")
+    rule: Word = Field(default="", description="How the number is defined; blank if it is not stated.")
+    setting: Word = Field(default="", description="What it was measured with, such as the order of the matrix.")
+    remark: Word = Field(default="", description="What limits its meaning; blank if nothing is known to.")
+
+
+class NotMeasured(Part):
+    """What a list of machines asks for and nobody measured on this one."""
+
+    title: Word
+    reason: Word = Field(description="Why there is no value, and what would give it.")
 
 
 class Machine(Part):
@@ -117,7 +146,8 @@ class Machine(Part):
     processor: Word = ""
     family: Word = Field(default="", description="Accelerator, or processor without one, in a spelling shared by all.")
     facts: tuple[tuple[Word, Value], ...] = Field(default=(), description="Further facts as written, by name.")
-    numbers: tuple[Number, ...] = Field(default=(), description="What is known besides results: HPL, storage, energy.")
+    numbers: tuple[MachineNumber, ...] = Field(default=(), description="Besides results: HPL, memory, storage, power.")
+    not_measured: tuple[NotMeasured, ...] = ()
 
 
 class Entry(Part):
@@ -129,6 +159,7 @@ class Entry(Part):
     suite: Literal["hpc_ai500", "mlperf_hpc"]
     round: Word = Field(description="Round, study or document, such as v0.7.")
     benchmark: Word
+    benchmark_title: Word = Field(default="", description="Readable name of the benchmark, which the key stands for.")
     workload: Word
     dataset: Word
     data: Data
@@ -153,7 +184,8 @@ class Entry(Part):
     settings: tuple[tuple[Word, Value], ...] = ()
     verdict: Verdict
     evidence: tuple[File, ...] = ()
-    reproducibility: Reproducibility | None = None
+    reproducibility: Reproducibility | None = Field(default=None, description="None: not measured.")
+    no_reproducibility: Word = Field(default="", description="Why the score is not measured; blank with a score.")
     repeat: Word = Field(default="", description="How to repeat it: command or document; blank if unknown.")
     submission: Word = Field(description="Name of the submission that contains it.")
     added: date | None = Field(default=None, description="Day on which it entered the list.")
@@ -179,10 +211,11 @@ class Refusal(Part):
 
 
 class Prediction(Part):
-    """A prediction of an entry from what was known before it."""
+    """A prediction of an entry from other results, beside what was measured."""
 
-    entry: str = Field(description="Identifier of the entry that came later.")
+    entry: str = Field(description="Identifier of the entry that was predicted.")
     number: Number = Field(description="The prediction with its interval.")
+    measured: Number = Field(description="The same quantity as it was measured or published.")
     made_from: Word = Field(description="The earlier results that it uses.")
 
 
@@ -203,6 +236,7 @@ class Ranking(Part):
     unit: str
     better: Literal["lower", "higher"]
     benchmark: Word
+    benchmark_title: Word = Field(default="", description="Readable name of the benchmark.")
     dataset: Word
     data: Data
     division: Word
@@ -242,6 +276,11 @@ class Edition(Part):
     def machines_by_id(self) -> Mapping[str, Machine]:
         """Machines by identifier."""
         return {machine.id: machine for machine in self.machines}
+
+    @cached_property
+    def benchmark_titles(self) -> Mapping[str, str]:
+        """Readable names of all benchmarks by key; the key itself without one."""
+        return {entry.benchmark: entry.benchmark_title or entry.benchmark for entry in reversed(self.entries)}
 
     @property
     def organisations(self) -> Mapping[str, str]:

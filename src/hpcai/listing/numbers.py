@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hpcai.catalogue.tables import definitions
 from hpcai.core.text import choose_scale, say_number
-from hpcai.listing.entries import Entry, Number
+from hpcai.listing.entries import Entry, MachineNumber, Number
 
 NO_INTERVAL = "no interval"
 LOWER_IS_BETTER = ("time_to_train_s", "time_to_train_all_s", "energy_j", "epochs", "mean_power_w")
@@ -27,11 +27,15 @@ class Format:
         """Return a value without its unit."""
         return say_number(value / self.factor)
 
-    def say_interval(self, low: float | None, high: float | None) -> str:
-        """Return the bounds in brackets, or that there are none."""
-        if low is None or high is None:
-            return NO_INTERVAL
-        return f"[{self.say(low)}, {self.say(high)}]"
+    def say_interval(
+        self, low: float | None, high: float | None, least: float | None = None, most: float | None = None
+    ) -> str:
+        """Return the bounds in brackets; without them the smallest and the largest run, or that there are none."""
+        if low is not None and high is not None:
+            return f"[{self.say(low)}, {self.say(high)}]"
+        if least is not None and most is not None:
+            return f"runs {self.say(least)} to {self.say(most)}"
+        return NO_INTERVAL
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,10 @@ def say_amount(number: Number) -> Amount:
     """Return one number as its page shows it."""
     form = choose_format(number.quantity, number.unit, [number.value])
     return Amount(
-        name=name_quantity(number.quantity),
+        name=number.title if isinstance(number, MachineNumber) else name_quantity(number.quantity),
         words=form.say(number.value),
         unit=form.unit,
-        interval=form.say_interval(number.low, number.high),
+        interval=form.say_interval(number.low, number.high, number.least, number.most),
         n=number.n,
         method=number.method,
         source=number.source,

@@ -39,7 +39,10 @@ SAFE_NAME = r"^[a-z0-9][a-z0-9._-]{0,79}$"
 FILE_LIMIT_BYTES = 50 << 20
 """Larger files are warned about: a common limit of repositories that hold lists."""
 READ_LIMIT_BYTES = 32 << 20
-KEPT = ("study.json", "tables/runs.", "tables/run_scores.", "tables/scores.", "tables/scales.", "runs/")
+KEPT = (
+    "study.json", "tables/runs.", "tables/run_scores.", "tables/scores.", "tables/scales.", "tables/machine_overview.",
+    "tables/prediction_accuracy.", "runs/", "weak/",
+)  # fmt: skip
 """What of a results folder a package contains; the rest is derived from it or belongs to the report."""
 
 
@@ -85,7 +88,8 @@ def read_source(source: Source, today: date) -> Content:
 
 def _read_plain(source: Source, today: date, organisation: str = "") -> Content:
     # Only what is read for the first time needs the code that judges it, which takes a second to import.
-    from hpcai.listing.own import read_declared, read_own
+    from hpcai.listing.declared import read_declared
+    from hpcai.listing.own import read_own
     from hpcai.listing.rounds import read_round_source
 
     files = {file.path: file for file in digest_files(source.path, list_files(source.path))}

@@ -92,6 +92,7 @@ def join_edition(
     chosen = sort_entries(entries.values())
     known = (machine for _, content in sorted(contents.items()) for machine in content.machines)
     used = {entry.machine for entry in chosen}
+    predictions = (one for _, content in sorted(contents.items()) for one in content.predictions)
     return Edition(
         name=frame.name,
         title=frame.title,
@@ -101,6 +102,7 @@ def join_edition(
         machines=tuple(machine for machine in merge_machines(known) if machine.id in used),
         refused=tuple(sorted(lost, key=lambda one: (one.submission, one.place, one.id))),
         rankings=rank_entries(chosen),
+        predictions=tuple(one for one in predictions if one.entry in entries),
         earlier=frame.earlier,
     )
 
@@ -128,10 +130,11 @@ def merge_machines(machines: Iterable[Machine]) -> list[Machine]:
         known = merged.setdefault(machine.id, machine)
         if known is not machine:
             facts = {**dict(machine.facts), **dict(known.facts)}
-            numbers = dict.fromkeys((*known.numbers, *machine.numbers))
-            merged[machine.id] = known.model_copy(
-                update={"facts": tuple(sorted(facts.items())), "numbers": tuple(numbers)}
-            )
+            numbers = tuple(dict.fromkeys((*known.numbers, *machine.numbers)))
+            titles = {number.title for number in numbers}
+            missing = {one.title: one for one in (*machine.not_measured, *known.not_measured) if one.title not in titles}
+            changes = {"facts": tuple(sorted(facts.items())), "numbers": numbers}
+            merged[machine.id] = known.model_copy(update={**changes, "not_measured": tuple(missing.values())})
     return sorted(merged.values(), key=lambda machine: machine.id)
 
 
@@ -172,16 +175,17 @@ def _ranking(measure: Measure, members: list[tuple[float, Entry]]) -> Ranking:
     ordered = sorted(members, key=lambda one: (one[1].verdict.status == "not valid", sign * one[0], one[1].id))
     first = ordered[0][1]
     judged = first.verdict.status != "not judged"
-    words = (measure.title, first.benchmark, first.dataset, first.division, first.basis, first.rules)
+    words = (first.benchmark, first.dataset, first.division, first.basis, first.rules)
     target = "" if first.quality_target is None else f"{first.quality_target:g}"
     return Ranking(
-        id=make_id(measure.kind, *words[1:], first.data, target, "judged" if judged else ""),
-        title=", ".join(word for word in words if word),
+        id=make_id(measure.kind, *words, first.data, target, "judged" if judged else ""),
+        title=", ".join(word for word in (measure.title, first.benchmark_title or first.benchmark, *words[1:]) if word),
         kind=measure.kind,
         quantity=measure.quantity,
         unit=definitions().find(measure.table, measure.quantity)[1].unit,
         better=measure.better,
         benchmark=first.benchmark,
+        benchmark_title=first.benchmark_title,
         dataset=first.dataset,
         data=first.data,
         division=first.division,

@@ -11,15 +11,18 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from hpcai.core.errors import HpcaiError
+from hpcai.core.errors import HpcaiError, ParseError
 from hpcai.core.files import write_atomically
+from hpcai.core.messages import Message
 from hpcai.listing.content import Content
-from hpcai.listing.entries import Refusal
 from hpcai.listing.packages import read_source
 from hpcai.listing.sources import Source, digest_files, glance_at, list_files, refusal_of
 from hpcai.parsers.workers import usable_cores
 
+BROKEN = Message("reading.broken", "cannot be read: {kind}: {error}; submit what `hpcai list submit` wrote")
 MEMO = "memo.json"
+FORECASTS = ""
+"""Name of the content that holds forecasts; no submission has it."""
 DATED = (".future",)
 """Ends of the codes of refusals that depend on the day, which no cache keeps."""
 
@@ -134,8 +137,30 @@ def read_sources(sources: Sequence[Source], cache_folder: Path, today: date) -> 
     for name, content in _read_missing([source for source, _ in missing.values()], today):
         store.put(missing[name][1], content)
         contents[name] = content
+    contents[FORECASTS] = forecast_contents(contents.values(), store, today)
     store.close(source.name for source in sources)
     return Read(contents, frozenset(missing))
+
+
+def forecast_contents(contents: Iterable[Content], store: Cache, today: date) -> Content:
+    """Return the forecasts of rounds from the rounds before; what an embargo keeps out has no part in them."""
+    past = [one for content in contents if not is_embargoed(content, today) for one in content.past]
+    if len({one.row["origin"] for one in past}) < 2:
+        return Content()
+    from hpcai.listing.forecasts import forecast_results  # fitting needs SciPy, which takes a second to import
+
+    words = json.dumps([one.model_dump(mode="json") for one in past], sort_keys=True).encode()
+    key = f"{code_digest()[:12]}-{hashlib.sha256(words).hexdigest()[:40]}"
+    known = store.get(key)
+    if known is None:
+        known = Content(predictions=forecast_results(past))
+        store.put(key, known)
+    return known
+
+
+def is_embargoed(content: Content, today: date) -> bool:
+    """Return whether the day of a submission has not come."""
+    return content.embargo is not None and content.embargo > today
 
 
 def _read_missing(sources: Sequence[Source], today: date) -> Iterable[tuple[str, Content]]:
@@ -159,5 +184,7 @@ def _read_one(source: Source, today: date) -> tuple[str, Content]:
     try:
         return source.name, read_source(source, today)
     except (HpcaiError, OSError) as error:
-        refused: Refusal = refusal_of(source.name, error)
-        return source.name, Content(refused=(refused,))
+        refused = refusal_of(source.name, error)
+    except Exception as error:  # noqa: BLE001  one strange file must not take the list from all others
+        refused = refusal_of(source.name, ParseError(BROKEN(kind=type(error).__name__, error=error)))
+    return source.name, Content(refused=(refused,))

@@ -3,7 +3,7 @@
 import datetime
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,6 +14,7 @@ from hpcai.core.messages import Message, at
 from hpcai.listing.content import (
     SCORES,
     Content,
+    PastResult,
     evidence_below,
     numbers_from,
     plain,
@@ -39,7 +40,7 @@ from hpcai.metrics.scores.validity import split_reasons
 from hpcai.mlperf_hpc.analysis.editions import evaluated_by_steps
 from hpcai.mlperf_hpc.analysis.labels import shorten_system
 from hpcai.mlperf_hpc.analysis.results_folder import has_rules, import_tables
-from hpcai.mlperf_hpc.analysis.study_names import benchmark_of, task_of
+from hpcai.mlperf_hpc.analysis.study_names import TITLES, benchmark_of, task_of
 from hpcai.mlperf_hpc.analysis.system_families import name_family
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.compliance.model import Finding, Severity
@@ -54,6 +55,9 @@ NOT_ACCEPTED = Message("rounds.not_accepted", "not valid: {count} failures by th
 ACCEPTED = Message("rounds.accepted", "accepted: no failure by the rule set {rule_set}")
 NO_RULES = Message("rounds.no_rules", "not judged: {reason}")
 NO_LOGS = Message("rounds.no_logs", "an organisation's folder without a judged result")
+NO_SCORE = Message(
+    "rounds.no_score", "not measured: the score is computed from records of runs, and the logs of a round are none"
+)
 UNSAFE_KINDS = {"unsafe_path", "link", "name_no_text", "too_large", "unreadable_file", "unreadable_folder"}
 """Irregularities that published rounds do not have, and hostile ones may."""
 MOST_REASONS = 20
@@ -97,14 +101,30 @@ def read_round_source(path: Path, name: str, files: Mapping[str, File], today: d
     tables = import_tables([checked])
     scores = {(row["machine"], row["result"].split("/")[0]): row for row in records_of(tables["scores"])}
     found = _Round(name, checked, verdict, files, tables)
-    entries: list[Entry] = []
+    entries: dict[str, Entry] = {}
     for row in records_of(_with_editions(tables["mlperf_results"])):
         score = scores.get((row["submission"], benchmark_of(row)))
-        entries += [found.strong_entry(row, score)] if score else []
-    entries += [found.weak_entry(row) for row in records_of(tables["mlperf_weak"])]
-    lost = _lost(found, {entry.system for entry in entries})
+        if score:
+            entries[row["source"]] = found.strong_entry(row, score)
+    entries |= {row["source"]: found.weak_entry(row) for row in records_of(tables["mlperf_weak"])}
     machines = tuple({machine.id: machine for machine in map(machine_of, checked.round.submissions)}.values())
-    return Content(entries=tuple(entries), machines=machines, refused=tuple(lost))
+    return Content(
+        entries=tuple(entries.values()),
+        machines=machines,
+        refused=tuple(_lost(found, entries)),
+        past=tuple(_past_results(tables, entries)),
+    )
+
+
+def _past_results(tables: Mapping[str, pd.DataFrame], entries: Mapping[str, Entry]) -> Iterator[PastResult]:
+    """Yield what forecasts of later rounds need of each result of strong scaling."""
+    systems = tables["mlperf_systems"][["submission", "family"]].drop_duplicates("submission")
+    families = dict(systems.itertuples(index=False, name=None))
+    results = tables["mlperf_results"].astype(object)
+    for row in records_of(results.where(results.notna(), None)):
+        entry = entries.get(str(row["source"]))
+        values = {name: plain(value) for name, value in row.items()}
+        yield PastResult(entry=entry.id if entry else "", family=str(families.get(row["submission"], "")), row=values)
 
 
 def _refuse_unsafe(repairs: tuple[Repair, ...]) -> None:
@@ -137,10 +157,10 @@ def _with_editions(results: pd.DataFrame) -> pd.DataFrame:
     return results.assign(by_steps=evaluated_by_steps(results))
 
 
-def _lost(found: "_Round", systems: set[str]) -> Iterator[Refusal]:
+def _lost(found: "_Round", listed: Container[str]) -> Iterator[Refusal]:
     """Yield what has logs but no entry, such as a benchmark that no rule set knows or an unknown scale."""
     for submission in found.checked.round.submissions:
-        if submission.system_name not in systems:
+        if submission.folder not in listed:
             yield refusal_of(found.name, ParseError(NO_LOGS()), submission.folder)
 
 
@@ -160,13 +180,19 @@ class _Round:
         self.submissions = {one.folder: one for one in checked.round.submissions}
         runs, own = tables["mlperf_runs"], tables["runs"]
         self.counted = frozenset(own.loc[own["dropped"].eq("") & own["outcome"].eq("converged"), "record_path"])
-        folders = runs["source"].map(lambda source: str(PurePosixPath(str(source)).parent))
-        self.runs = {str(folder): records_of(group) for folder, group in runs.groupby(folders, sort=False)}
+        self.runs = _by_folder(runs, "source")
+        trials = tables["run_scores"]
+        valid = trials["run_id"].isin(own.loc[own["valid_for"] != "none", "run_id"])
+        self.trials = _by_folder(trials[valid], "record_path")
 
     def strong_entry(self, row: Row, score: Row) -> Entry:
         """Return the entry of a strong-scaling result: its row of ``mlperf_results``, and that of ``scores``."""
         method = str(score["score_method"])
-        numbers = numbers_from(score | {"source": row["source"]}, SCORES, "scores", method, int(score["n_scored"]))
+        # The official score has the factor of scaling.json; the time of a run does not.
+        factor = number_of(row, "scaling_factor")
+        trials = self.trials.get(str(row["source"]), [])
+        runs = [trial | {"time_to_train_s": number_of(trial, "time_to_train_s") * factor} for trial in trials]
+        numbers = numbers_from(score | {"source": row["source"]}, SCORES, "scores", method, int(score["n_scored"]), runs)
         numbers += numbers_from(
             row, ("epochs", "staging_s", "run_variation_ratio"), "mlperf_results", MEANS, row["kept"]
         )
@@ -200,6 +226,7 @@ class _Round:
 
     def _entry(self, row: Row, *, scaling: Scaling, remarks: tuple[str, ...], **facts: Any) -> Entry:  # noqa: ANN401
         folder = str(row["source"])
+        title = TITLES.get(facts["benchmark"], facts["benchmark"])
         submission = self.submissions[folder]
         task, system = task_of(str(row["benchmark"])), submission.system
         logged = self.runs.get(folder, [])
@@ -208,7 +235,8 @@ class _Round:
         official = scaling == "weak" or OFFICIAL in dataset
         return Entry(
             id=make_id(facts["benchmark"], self.checked.round.name, submission.name, str(row["division"]), scaling),
-            title=shorten(f"{facts['benchmark']} on {submission.system_name}"),
+            title=shorten(f"{title} on {submission.system_name}"),
+            benchmark_title=title,
             basis="published",
             suite="mlperf_hpc",
             round=shorten(self.checked.round.name),
@@ -229,6 +257,7 @@ class _Round:
             settings=_settings_of(row, logged, submission),
             verdict=self._verdict(folder, remarks),
             evidence=self._evidence(submission),
+            no_reproducibility=NO_SCORE(),
             repeat=REPEAT,
             submission=self.name,
             **facts,
@@ -266,6 +295,12 @@ class _Round:
             checked=CHECKED,
             reasons=(*reasons, *notes),
         )
+
+
+def _by_folder(table: pd.DataFrame, column: str) -> dict[str, list[Row]]:
+    """Return the rows of each folder that holds the logs of a column."""
+    folders = table[column].map(lambda source: str(PurePosixPath(str(source)).parent))
+    return {str(folder): records_of(group) for folder, group in table.groupby(folders, sort=False)}
 
 
 def _findings(own: SubmissionVerdict | None) -> list[Finding]:

@@ -156,8 +156,11 @@ ITEMS: Mapping[str, tuple[float, Judge]] = {
 }
 """Items of a single record, with their most points; the repeats of the point add the rest to 100."""
 REPEATS, REPEAT_POINTS = "repeats", 6.0
-FULL = sum(points for points, _ in ITEMS.values()) + REPEAT_POINTS
+MOST = {**{name: points for name, (points, _) in ITEMS.items()}, REPEATS: REPEAT_POINTS}
+"""Most points of each item."""
+FULL = sum(MOST.values())
 """100."""
+METHOD = "computed from the records; each item with the fewest points of the runs"
 
 
 def judge_record(record: RunRecord) -> dict[str, Item]:
@@ -197,14 +200,26 @@ def reproducibility_table(records: Iterable[RunRecord], power: pd.DataFrame | No
     return pd.DataFrame(rows, columns=list(columns_of("reproducibility")))
 
 
-def _row(key: tuple[str, ...], records: Sequence[RunRecord], *, metered: bool) -> dict[str, Any]:
+def judge_point(records: Sequence[RunRecord], *, metered: bool) -> dict[str, Item]:
+    """Return all items of one point by name: of each the one with the fewest points of its runs.
+
+    Parameters
+    ----------
+    records
+        Records of the runs of one point, at least one.
+    metered
+        Whether the power of the point was measured.
+    """
     judged = [judge_record(record) for record in records]
     worst = {name: min((one[name] for one in judged), key=lambda item: item.points) for name in ITEMS}
     if metered:
         worst["power"] = Item(ITEMS["power"][0])
-    items = {**worst, REPEATS: judge_repeats(records)}
-    most = {**{name: points for name, (points, _) in ITEMS.items()}, REPEATS: REPEAT_POINTS}
-    lost = sorted((name for name in items if items[name].advice), key=lambda name: items[name].points - most[name])
+    return {**worst, REPEATS: judge_repeats(records)}
+
+
+def _row(key: tuple[str, ...], records: Sequence[RunRecord], *, metered: bool) -> dict[str, Any]:
+    items = judge_point(records, metered=metered)
+    lost = sorted((name for name in items if items[name].advice), key=lambda name: items[name].points - MOST[name])
     return {
         **dict(zip(POINT, key, strict=True)),
         "nodes": records[0].plan.point.nodes,
@@ -213,6 +228,6 @@ def _row(key: tuple[str, ...], records: Sequence[RunRecord], *, metered: bool) -
         "reproducibility_score": sum(item.points for item in items.values()),
         **{f"{name}_points": item.points for name, item in items.items()},
         "advice": "; ".join(items[name].advice for name in lost),
-        "method": "computed from the records; each item with the fewest points of the runs",
+        "method": METHOD,
         "source": f"results/runs/{'/'.join(records[0].run_id.split('/')[:-1])}",
     }

@@ -34,6 +34,8 @@ class Declaration:
         A subclass of `hpcai.data.module.DataModule`.
     training
         A subclass of `hpcai.training.workload.Workload`.
+    title
+        Display title; without one, the folder's name.
     mlperf
         `MlperfFacts`; None for a benchmark outside MLPerf HPC.
     device_case
@@ -43,6 +45,7 @@ class Declaration:
     settings: str
     data: str
     training: str
+    title: str = ""
     mlperf: str | None = None
     device_case: DeviceCase | None = None
 
@@ -57,8 +60,6 @@ class MlperfFacts:
     ----------
     name
         Name in logs, and of the benchmark's folder in rounds.
-    title
-        Display title.
     dataset
         Official dataset: a row of config/datasets.tsv.
     quality_metric, quality_unit
@@ -77,7 +78,6 @@ class MlperfFacts:
     """
 
     name: str
-    title: str
     dataset: str
     quality_metric: str
     quality_unit: str = ""

@@ -44,6 +44,12 @@ def load_part(pattern: str, workload: str) -> Any:  # noqa: ANN401  a class or f
     return getattr(loaded, attribute)
 
 
+def title_of(workload: str) -> str:
+    """Return the display title of a workload; an unknown one keeps its own name."""
+    declared = WORKLOADS.get(workload)
+    return (declared.title if declared else "") or workload
+
+
 def read_beside(workload: str, name: str) -> str:
     """Return a text file of a benchmark's folder."""
     return (Path(__file__).parent / workload / name).read_text(encoding="utf-8")

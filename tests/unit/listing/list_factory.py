@@ -3,7 +3,14 @@
 from datetime import date
 from pathlib import Path
 
+import pandas as pd
+from unit.record_factory import make_study, write_records
+
+from hpcai.catalogue.tables import columns_of
+from hpcai.core.table_files import write_parquet
 from hpcai.listing.packages import make_submission, write_package
+from hpcai.metrics.run_tables import run_tables
+from hpcai.metrics.scores.trial_scores import score_trials
 
 DECLARED = """name: {name}
 title: {title}
@@ -43,3 +50,19 @@ def pack(source: Path, folder: Path, embargo: date | None = None) -> Path:
     submission = make_submission(source, name=source.stem, organisation="An Org", embargo=embargo, license_name="CC0")
     write_package(source, target, submission)
     return target
+
+
+def write_results(folder: Path, **study: object) -> Path:
+    """Write a results folder with records and their scores, without work of a sample."""
+    paths = write_records(make_study(**{"repeats": 2, **study}), folder / "runs")
+    write_scores(folder, paths)
+    return folder
+
+
+def write_scores(folder: Path, records: list[Path]) -> None:
+    """Write the tables of a results folder that a submission needs."""
+    runs = run_tables(records)["runs"]
+    empty = [pd.DataFrame(columns=list(columns_of(name))) for name in ("work", "power")]
+    (folder / "tables").mkdir(parents=True, exist_ok=True)
+    write_parquet(runs, folder / "tables" / "runs.parquet")
+    write_parquet(score_trials(runs, *empty), folder / "tables" / "run_scores.parquet")

@@ -1,3 +1,4 @@
+import csv
 import json
 from datetime import date, timedelta
 from pathlib import Path
@@ -6,14 +7,18 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 from unit.listing.list_factory import pack, write_declared
+from unit.listing.site_factory import make_edition
+from unit.mlperf_hpc.analysis.forecast_rounds import all_rounds, frames_of
 from unit.refusals import refused
 
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.core.table_files import read_parquet
-from hpcai.listing import build, data_files
+from hpcai.listing import build, data_files, reading
 from hpcai.listing.build import Built, Wanted, build_site
+from hpcai.listing.content import Content, PastResult
 from hpcai.listing.data_files import ATOM
-from hpcai.listing.entries import Edition
+from hpcai.listing.entries import Edition, Reason, Refusal, make_id
+from hpcai.listing.forecasts import KEY, forecast_results
 from hpcai.records import folders
 
 TODAY = date(2026, 11, 25)
@@ -128,3 +133,63 @@ def test_a_folder_with_other_files_is_no_site(tmp_path):
     (tmp_path / "site" / "thesis.tex").write_text("")
     with refused(ConfigError, build.NOT_A_SITE):
         made(tmp_path)
+
+
+@pytest.mark.parametrize("sign", data_files.FORMULA)
+def test_no_text_of_a_csv_file_is_a_formula(tmp_path, sign):
+    hostile = sign + "HYPERLINK('https://example.org')"
+    edition = make_edition(12, organisations=[hostile])
+    entries = tuple(
+        one.model_copy(update={"organisation": hostile, "system": hostile, "quality_target": -1.0})
+        for one in edition.entries
+    )
+    reason = Reason(code="x", text=hostile)
+    refusal = Refusal(id="r", submission=hostile, place=hostile, reasons=(reason,))
+    data_files.write_tables(edition.model_copy(update={"entries": entries, "refused": (refusal,)}), tmp_path)
+    for file in tmp_path.glob("*.csv"):
+        with file.open(encoding="utf-8", newline="") as stream:
+            cells = [cell for row in csv.reader(stream) for cell in row]
+        assert not [cell for cell in cells if cell.startswith(data_files.FORMULA) and not is_number(cell)]
+    listed = pd.read_csv(tmp_path / "entries.csv")
+    assert set(listed["organisation"]) == {f"'{hostile}"}
+    assert set(listed["quality_target"]) == {-1.0}
+    assert set(read_parquet(tmp_path / "entries.parquet")["organisation"]) == {hostile}
+    assert {one.organisation for one in Edition.model_validate_json((tmp_path / "list.json").read_bytes()).entries} == {
+        hostile
+    }
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def test_forecasts_of_a_round_from_the_one_before_stand_beside_its_results(tmp_path, monkeypatch):
+    results, systems = frames_of(all_rounds(("v0.7", "v1.0")))
+    families = dict(zip(systems["submission"], systems["family"], strict=True))
+    rows = results.astype(object).where(results.notna(), None).to_dict("records")
+    past = tuple(
+        PastResult(entry=make_id(*(one[name] for name in KEY)), family=families[one["submission"]], row=one)
+        for one in rows
+    )
+    calls = []
+
+    def forecast(found):
+        calls.append(found)
+        return forecast_results(found)
+
+    monkeypatch.setattr("hpcai.listing.forecasts.forecast_results", forecast)
+    for _ in range(2):
+        store = reading.Cache.open(tmp_path)
+        found = reading.forecast_contents([Content(past=past)], store, TODAY)
+        store.close([])
+    later = {one.entry for one in past if one.row["origin"] == "v1.0"}
+    assert {one.entry for one in found.predictions} == later
+    assert {one.made_from for one in found.predictions} == {"v0.7"}
+    assert all(one.number.low < one.number.value < one.number.high for one in found.predictions)
+    assert len(calls) == 1
+    hidden = Content(past=past[-1:], embargo=TODAY + timedelta(days=1))
+    assert reading.forecast_contents([hidden], reading.Cache.open(tmp_path), TODAY).predictions == ()

@@ -2,24 +2,29 @@ import json
 from datetime import date
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from unit.listing.list_factory import write_declared
+from unit.listing.list_factory import write_declared, write_results
 from unit.mlperf_hpc.log_factory import log_text, write_tree
-from unit.record_factory import make_study, write_records
+from unit.mlperf_hpc.submission.result_factory import write_group
+from unit.record_factory import make_image_benchmark
 from unit.refusals import refused
 
+from hpcai.catalogue.points import POINT
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.errors import RecordError
 from hpcai.core.table_files import read_parquet, write_parquet
-from hpcai.listing import own
+from hpcai.listing import declared, own
 from hpcai.listing.data_files import list_schema
+from hpcai.listing.declared import read_declared
 from hpcai.listing.entries import make_id
 from hpcai.listing.own import read_own
 from hpcai.listing.packages import make_submission, read_submission, write_package, write_repository
 from hpcai.listing.rounds import read_round_source
 from hpcai.listing.sources import digest_files, kind_of, list_files
-from hpcai.metrics.run_tables import run_tables
-from hpcai.metrics.scores.trial_scores import score_trials
+from hpcai.metrics.reproducibility import FULL
+from hpcai.records.run import read_part, read_record, write_json
+from hpcai.records.weak import GROUP, WeakGroup
 
 TODAY = date(2100, 1, 1)
 
@@ -31,17 +36,7 @@ def files_of(path: Path):
 @pytest.fixture
 def results(tmp_path) -> Path:
     """A results folder with records and their scores, without work of a sample."""
-    import pandas as pd
-
-    folder = tmp_path / "results"
-    records = make_study(repeats=2)
-    paths = write_records(records, folder / "runs")
-    runs = run_tables(paths)["runs"]
-    empty = [pd.DataFrame(columns=list(columns_of(name))) for name in ("work", "power")]
-    (folder / "tables").mkdir()
-    write_parquet(runs, folder / "tables" / "runs.parquet")
-    write_parquet(score_trials(runs, *empty), folder / "tables" / "run_scores.parquet")
-    return folder
+    return write_results(tmp_path / "results")
 
 
 def test_entries_of_own_runs_follow_from_their_records(results):
@@ -116,3 +111,105 @@ def test_the_schema_describes_every_field_of_an_entry():
     properties = list_schema()["$defs"]["Entry"]["properties"]
     assert json.dumps(properties)
     assert {"id", "numbers", "verdict", "evidence", "reproducibility"} <= set(properties)
+
+
+def test_own_entries_have_a_reproducibility_score_with_what_would_raise_it(results):
+    content = read_own(results, "study", files_of(results), TODAY, "results")
+    for entry in content.entries:
+        found = entry.reproducibility
+        assert found.score == sum(check.points for check in found.checks) == entry.number("reproducibility_score").value
+        assert sum(check.most for check in found.checks) == FULL
+        assert all(check.met == (not check.reason) for check in found.checks)
+        assert entry.no_reproducibility == ""
+
+
+def test_what_has_no_records_says_why_it_has_no_score(tmp_path):
+    file = write_declared(tmp_path)
+    (entry,) = read_declared(file, "paper", files_of(file), TODAY, "Org").entries
+    assert (entry.reproducibility, entry.no_reproducibility) == (None, declared.NO_SCORE())
+
+
+@pytest.mark.parametrize(("samples", "title"), [(524_288, "(MLPerf HPC)"), (262_144, "(MLPerf HPC v0.7)")])
+def test_editions_of_a_benchmark_have_titles(tmp_path, samples, title):
+    write_tree(tmp_path / "v3.0", logs=[log_text(train_samples=samples) for _ in range(10)])
+    (entry,) = read_round_source(tmp_path / "v3.0", "round", files_of(tmp_path / "v3.0"), TODAY).entries
+    assert entry.benchmark_title == f"CosmoFlow {title}"
+    assert entry.title.startswith(entry.benchmark_title)
+
+
+def test_a_time_to_train_has_the_spread_of_its_runs_and_no_interval(tmp_path):
+    write_tree(tmp_path / "v3.0", logs=[log_text(epochs=20 + number) for number in range(10)])
+    (entry,) = read_round_source(tmp_path / "v3.0", "round", files_of(tmp_path / "v3.0"), TODAY).entries
+    time, runs = entry.number("time_to_train_s"), [run.time_s for run in entry.runs]
+    assert (time.low, time.high) == (None, None)
+    assert (time.least, time.most) == (min(runs), max(runs))
+    assert time.least < time.value < time.most
+
+
+def test_a_weak_scaling_group_of_own_runs_is_an_entry_as_those_of_rounds(results):
+    folder = write_group(results)
+    group = read_part(WeakGroup, folder / GROUP)
+    content = read_own(results, "study", files_of(results), TODAY, "results")
+    (entry,) = [one for one in content.entries if one.scaling == "weak"]
+    expected_s = max(one.run_stop_monotonic_s for one in group.results)
+    assert entry.number("time_to_train_all_s").value >= expected_s
+    assert entry.number("models_per_min").value == pytest.approx(
+        60 * group.counted / entry.number("time_to_train_all_s").value
+    )
+    assert [run.counted for run in entry.runs].count(False) == group.instances - group.counted == 1
+    assert (entry.benchmark, entry.basis) == ("opencatalyst", "measured")
+    assert f"weak/{group.group}/{GROUP}" in {file.path for file in entry.evidence}
+    assert content.refused == ()
+
+
+def test_a_group_of_a_suite_without_such_a_score_has_a_rate_and_no_verdict(results):
+    folder = write_group(results)
+    for record in folder.rglob("record.json"):
+        own_record = read_record(record)
+        benchmark = make_image_benchmark()
+        plan = own_record.plan.model_copy(update={"benchmark": benchmark})
+        write_json(own_record.model_copy(update={"plan": plan}), record)
+    content = read_own(results, "study", files_of(results), TODAY, "results")
+    (entry,) = [one for one in content.entries if one.scaling == "weak"]
+    rates = [run.samples_per_s for run in entry.runs if run.counted]
+    assert entry.verdict.status == "not judged"
+    assert entry.number("train_rate_samples_per_s").value == pytest.approx(sum(rates))
+    assert entry.number("models_per_min") is None
+
+
+OVERVIEW = {
+    "list": ["TOP500", "STREAM", "Green500", "HPC AI500"],
+    "quantity": ["rate", "memory bandwidth", "energy efficiency", "VFLOPS"],
+    "what": ["HPL", "copy", "HPL", "resnet50_tiny"],
+    "value": [1.5e12, 2.5e10, float("nan"), 1e11],
+    "unit": ["FLOP/s", "B/s", "FLOP/J", "FLOP/s"],
+    "n": [3.0, 5.0, float("nan"), 2.0],
+}
+
+
+def test_a_machine_has_the_numbers_of_its_study_that_are_no_results(results):
+    columns = columns_of("machine_overview")
+    blank = dict.fromkeys([name for name in columns if name not in OVERVIEW], "x")
+    table = pd.DataFrame({**blank, **OVERVIEW})[[*columns]]
+    write_parquet(table, results / "tables" / "machine_overview.parquet")
+    (machine,) = read_own(results, "study", files_of(results), TODAY, "results").machines
+    found = {number.quantity: (number.value, number.unit, number.n) for number in machine.numbers}
+    assert found == {
+        "rate_hpl_flop_per_s": (1.5e12, "FLOP/s", 3),
+        "memory_bandwidth_copy_bytes_per_s": (2.5e10, "B/s", 5),
+    }
+    assert all(number.method and number.source for number in machine.numbers)
+    assert [one.title for one in machine.not_measured] == ["Energy efficiency, HPL"]
+
+
+def test_predictions_of_measured_scales_stand_beside_what_was_measured(results):
+    content = read_own(results, "study", files_of(results), TODAY, "results")
+    entry = content.entries[0]
+    runs = read_parquet(results / "tables" / "runs.parquet")
+    point = runs[runs["ranks"] == entry.units].iloc[0]
+    row = dict.fromkeys(columns_of("prediction_accuracy"), "x") | {name: point[name] for name in POINT}
+    row |= {"predicted_step_s": 0.2, "measured_step_s": 0.25, "used_for_interval": True}
+    rows = [row, row | {"used_for_interval": False, "predicted_step_s": 9.0}]
+    write_parquet(pd.DataFrame(rows), results / "tables" / "prediction_accuracy.parquet")
+    (found,) = read_own(results, "study", files_of(results), TODAY, "results").predictions
+    assert (found.entry, found.number.value, found.measured.value) == (entry.id, 0.2, 0.25)

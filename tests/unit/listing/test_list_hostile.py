@@ -11,7 +11,7 @@ from unit.mlperf_hpc.log_factory import log_text, write_tree
 from unit.refusals import refused
 
 from hpcai.core.errors import ParseError
-from hpcai.listing import own, packages, rankings, rounds, sources
+from hpcai.listing import own_records, packages, rankings, rounds, sources
 from hpcai.listing.build import Wanted, build_site
 from hpcai.records import folders
 from hpcai.records.folders import write_manifest
@@ -96,7 +96,7 @@ def test_a_submission_of_the_future_is_refused(package, built):
 
 def test_a_document_of_the_future_is_refused(tmp_path, built):
     write_declared(tmp_path / "in", day="2030-01-01")
-    assert codes(built()) == {own.FUTURE.code}
+    assert codes(built()) == {own_records.FUTURE.code}
 
 
 def test_the_same_entry_from_two_submissions_is_listed_once_and_refused_once(tmp_path, package, built):

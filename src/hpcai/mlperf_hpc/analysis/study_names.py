@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from hpcai.metrics.scores.columns import TIMINGS
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
-from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, WORKLOAD_OF
+from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, OWN, WORKLOAD_OF
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.rules.table import rules_of
+from hpcai.workloads.registry import title_of
 
 SUITE = "mlperf_hpc"
 STAGING_MAY_PRECEDE_FROM = "3.0.0"
@@ -33,6 +34,7 @@ TASKS = {
     "openfold": Task("openfold", "openfold", "local_distance_difference_test"),
 }
 """Keyed by folder of the rounds; names as in config/benchmarks/*.yaml and the training reports."""
+FIRST_ROUND = "v0.7"
 FIRST_ROUND_SAMPLES = {
     (name, samples): dataset
     for name, facts in BENCHMARKS.items()
@@ -43,6 +45,19 @@ FIRST_ROUND_SAMPLES = {
 FIRST_ROUND_BY_STEPS = {name: facts.first_round_model for name, facts in BENCHMARKS.items() if facts.first_round_model}
 """Other editions of a benchmark on the same data (:func:`hpcai.mlperf_hpc.analysis.editions.evaluated_by_steps`), with
 another model."""
+
+
+TITLES = {
+    **{task.workload: f"{title_of(task.workload)} ({rules_of(SUITE).title})" for task in TASKS.values()},
+    "openfold": f"OpenFold ({rules_of(SUITE).title})",
+    **{
+        name: f"{title_of(workload)} ({rules_of(SUITE).title} {FIRST_ROUND})"
+        for workload, facts in OWN.items()
+        for name in (*facts.first_round_datasets.values(), facts.first_round_model)
+        if name
+    },
+}
+"""Readable names of the benchmarks of the rounds by what :func:`benchmark_of` calls them."""
 
 
 def task_of(benchmark: str) -> Task:

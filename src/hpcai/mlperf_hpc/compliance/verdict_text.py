@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
+from hpcai.mlperf_hpc.benchmarks import OWN
 from hpcai.mlperf_hpc.compliance.choose import NO_RULES
+from hpcai.workloads.registry import title_of
 
 if TYPE_CHECKING:
     from hpcai.mlperf_hpc.compliance.model import Finding
@@ -27,7 +28,7 @@ def describe_verdict(verdict: "PackageVerdict", *, warnings: bool, ungrouped: bo
     word = "complies" if verdict.complies else "does not comply"
     yield f"{verdict.source}: {word}; rule set {verdict.rule_set}: {verdict.reason}; {verdict.checker}"
     if verdict.reason.endswith(NO_RULES):
-        other = ", ".join(facts.title for facts in BENCHMARKS.values() if facts.first_round_datasets)
+        other = ", ".join(title_of(name) for name, facts in OWN.items() if facts.first_round_datasets)
         yield f"  indicative only: v0.7 had other rules, and other data than the reference points have ({other})"
     for name, answer in verdict.package_answers.items():
         yield f"  {name}: the package checker {_ANSWERS[answer]}"

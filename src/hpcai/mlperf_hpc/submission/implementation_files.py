@@ -14,11 +14,11 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from hpcai.config.base import Settings
 from hpcai.config.runs import RunPlan
 from hpcai.launchers.registry import default_launcher, launcher_of
-from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, WORKLOAD_OF
+from hpcai.mlperf_hpc.benchmarks import WORKLOAD_OF
 from hpcai.mlperf_hpc.submission.model import IMPLEMENTATION, Result, Submission, SubmittedSystem
 from hpcai.records.commands import shown_command
 from hpcai.records.run import RunRecord
-from hpcai.workloads.registry import read_beside
+from hpcai.workloads.registry import read_beside, title_of
 
 DATA, SCRATCH = "${DATASET_PATH}", "${SCRATCH_PATH}"
 """Placeholders for the folder of an existing dataset and for node-local scratch."""
@@ -56,7 +56,7 @@ def benchmark_readme(submission: Submission, result: Result, code: str) -> str:
     """
     plan = result.record.plan
     values: dict[str, Any] = {
-        "title": BENCHMARKS[result.benchmark].title,
+        "title": title_of(WORKLOAD_OF[result.benchmark]),
         "benchmark": plan.benchmark,
         "official": plan.benchmark.data.source != "generate",
         "on_clock": plan.time_staging,
@@ -73,7 +73,7 @@ def _values(submission: Submission, system: SubmittedSystem, result: Result) -> 
     kind = "runs" if result.scaling == "strong" else "weak"
     dataset = shlex.quote(f"data/{plan.benchmark.data.dataset}")
     return {
-        "title": BENCHMARKS[result.benchmark].title,
+        "title": title_of(WORKLOAD_OF[result.benchmark]),
         "system": system,
         "submission": submission,
         "result": result,
@@ -148,7 +148,7 @@ def _study_files(submission: Submission, result: Result) -> dict[str, str]:
     }
     study = {
         "name": plan.study,
-        "title": f"{BENCHMARKS[result.benchmark].title} as submitted by {submission.org}"[:500],
+        "title": f"{title_of(WORKLOAD_OF[result.benchmark])} as submitted by {submission.org}"[:500],
         "machine": plan.machine.name,
         "benchmarks": [plan.benchmark.name],
         "runs": "submitted",

@@ -6,6 +6,7 @@ WORKLOAD = Declaration(
     settings="settings:CosmoFlowBenchmark",
     data="data.module:CosmoFlowDataModule",
     training="training:CosmoFlow",
+    title="CosmoFlow",
     mlperf="mlperf:MLPERF",
     device_case=DeviceCase(official=("cosmoflow", 16), tiny=("cosmoflow_tiny", 4), bf16_goal_ratio=0.50),
 )

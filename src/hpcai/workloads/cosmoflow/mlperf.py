@@ -4,7 +4,6 @@ from hpcai.workloads.declaration import MlperfFacts
 
 MLPERF = MlperfFacts(
     "cosmoflow",
-    "CosmoFlow",
     "cosmoflow_v2",
     "mean_absolute_error",
     reference_samples=524_288,  # benchmarks.md 4c

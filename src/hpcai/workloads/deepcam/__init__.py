@@ -6,5 +6,6 @@ WORKLOAD = Declaration(
     settings="settings:DeepCamBenchmark",
     data="data.module:DeepCamDataModule",
     training="training.workload:DeepCam",
+    title="DeepCAM",
     mlperf="mlperf:MLPERF",
 )

@@ -4,7 +4,6 @@ from hpcai.workloads.declaration import MlperfFacts
 
 MLPERF = MlperfFacts(
     "deepcam",
-    "DeepCAM",
     "deepcam_all_hist",
     "intersection_over_union",
     reference_samples=121_266,  # benchmarks.md 5c

@@ -6,4 +6,5 @@ WORKLOAD = Declaration(
     settings="settings:ExtremeWeatherBenchmark",
     data="data.module:ExtremeWeatherDataModule",
     training="training.workload:ExtremeWeather",
+    title="Extreme Weather Analytics",
 )

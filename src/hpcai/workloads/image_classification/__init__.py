@@ -6,5 +6,6 @@ WORKLOAD = Declaration(
     settings="settings:ImageClassificationBenchmark",
     data="data.module:ImageClassificationDataModule",
     training="training.workload:ImageClassification",
+    title="Image classification",
     device_case=DeviceCase(official=("resnet50", 256), tiny=("resnet50_tiny", 8), bf16_goal_ratio=0.40),
 )

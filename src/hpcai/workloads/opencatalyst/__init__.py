@@ -6,5 +6,6 @@ WORKLOAD = Declaration(
     settings="settings:OpenCatalystBenchmark",
     data="data.module:OpenCatalystDataModule",
     training="training.workload:OpenCatalyst",
+    title="OpenCatalyst",
     mlperf="mlperf:MLPERF",
 )

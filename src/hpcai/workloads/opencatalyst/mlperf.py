@@ -4,7 +4,6 @@ from hpcai.workloads.declaration import MlperfFacts
 
 MLPERF = MlperfFacts(
     "oc20",
-    "OpenCatalyst (OC20, DimeNet++)",
     "opencatalyst_s2ef_2m",
     "force_mean_absolute_error",
     "eV/Å",

@@ -1,0 +1,156 @@
+"""What all entries from own runs share: checks of records and files, the machine, settings and evidence."""
+
+import datetime
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hpcai.catalogue.points import POINT
+from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message, at
+from hpcai.listing.content import plain, shorten
+from hpcai.listing.entries import Check, File, Machine, Number, Reason, Reproducibility, Value, make_id
+from hpcai.metrics.cells import Row, number_of
+from hpcai.metrics.reproducibility import METHOD, MOST, judge_point
+from hpcai.metrics.scores.validity import split_reasons
+from hpcai.mlperf_hpc.analysis.study_names import TITLES
+from hpcai.mlperf_hpc.analysis.system_families import name_family
+from hpcai.records.run import RAW, RunRecord, check_artefact
+from hpcai.rules.table import rules_of
+
+FUTURE = Message("own.future", "found the date {date}, after today, {today}")
+NOT_VALID = Message("own.not_valid", "{reason}")
+OFFICIAL = "(official)"
+
+
+def check_files(record: RunRecord, folder: Path) -> None:
+    """Check the raw files of a run that are there; those left out are named by their digests alone."""
+    raw = folder / RAW if (folder / RAW).is_dir() else folder
+    for artefact in record.artefacts:
+        if (raw / artefact.path).is_file():
+            check_artefact(raw / artefact.path, artefact, folder)
+
+
+def refuse_future(text: str, today: datetime.date, place: str) -> None:
+    """Raise ParseError if a day is after today, or no day at all."""
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        day = datetime.date.max
+    if day > today + datetime.timedelta(days=1):
+        raise ParseError(at(place, FUTURE(date=text, today=today)))
+
+
+def rules_shared(timing: str, exponent: float, flop_per_sample: float) -> str:
+    """Return what results of one list share besides benchmark, data, target and division."""
+    words = [timing]
+    if math.isfinite(exponent):
+        words += [f"VFLOPS with n = {exponent:g}"]
+    if math.isfinite(flop_per_sample):
+        words += [f"{flop_per_sample:.6g} FLOP a sample"]
+    return ", ".join(word for word in words if word)
+
+
+def remarks_of(row: Row) -> list[Reason]:
+    """Return the remarks of a row of scores, which do not affect its verdict."""
+    words = split_reasons([row["reason"]])
+    return [Reason(code="own.remark", text=shorten(one), severity="warning") for one in words]
+
+
+def accelerator_of(record: RunRecord) -> str:
+    """Return the model that a run computed on, as its node told it: accelerators, or else the processor."""
+    facts = record.provenance.machine_facts
+    return shorten(str(facts.get("accelerators") or facts.get("cpu_model") or ""))
+
+
+def machine_of(record: RunRecord, org: str) -> Machine:
+    """Return the machine of a run, with what its machine file declares."""
+    machine = record.plan.machine
+    declared = machine.model_dump(mode="json")
+    facts = [(name, plain(value)) for name, value in sorted(declared.items()) if isinstance(value, str | int | float)]
+    return Machine(
+        id=make_id(org, machine.name),
+        name=machine.name,
+        organisation=shorten(org),
+        accelerator=accelerator_of(record),
+        family=name_family(accelerator_of(record)),
+        facts=tuple(fact for fact in facts if fact[1] not in (None, "")),
+    )
+
+
+def settings_of(record: RunRecord, row: Row) -> tuple[tuple[str, Value], ...]:
+    """Return the settings of a point, with the software of a run."""
+    point = record.plan.point.model_dump(mode="json")
+    chosen = {**point, "global_batch_samples": plain(number_of(row, "global_batch_samples"))}
+    software = {f"software {name}": value for name, value in record.provenance.software.items()}
+    return tuple(
+        (shorten(name), plain(value)) for name, value in (chosen | software).items() if value not in (None, "")
+    )
+
+
+def evidence_of(files: Mapping[str, File], records: Iterable[RunRecord]) -> tuple[File, ...]:
+    """Return the files of some runs in a submission: records and what lies beside them, without raw files."""
+    starts = tuple(f"{start}/{record.run_id}/" for record in records for start in ("runs", "logs", "weak"))
+    return tuple(file for path, file in files.items() if path.startswith(starts) and f"/{RAW}/" not in path)
+
+
+def point_of(row: Row) -> tuple[str, ...]:
+    """Return benchmark, variant, engine and scale of a row of any table."""
+    return tuple(str(row[name]) for name in POINT)
+
+
+def facts_of(records: Sequence[RunRecord], study: str, org: str) -> dict[str, Any]:
+    """Return the fields of an entry that say whose runs of what on which machine it has."""
+    benchmark, machine = records[0].plan.benchmark, records[0].plan.machine
+    accelerator = accelerator_of(records[0])
+    years = [int(record.started_utc[:4]) for record in records if record.started_utc[:4].isdigit()]
+    target = benchmark.target.value
+    return {
+        "basis": "measured",
+        "suite": benchmark.suite,
+        "round": shorten(study),
+        "benchmark": benchmark.name,
+        "benchmark_title": name_benchmark(records[0]),
+        "workload": benchmark.workload,
+        "organisation": shorten(org),
+        "machine": make_id(org, machine.name),
+        "system": machine.name,
+        "accelerator": accelerator,
+        "family": name_family(accelerator),
+        "year": max(years, default=None),
+        "quality_target": target if math.isfinite(target) else None,
+        "runs_by_rule": rules_of(benchmark.suite).results.runs_of(benchmark.workload),
+    }
+
+
+def name_benchmark(record: RunRecord) -> str:
+    """Return the readable name of a benchmark: that of the rounds if it is theirs, or what its file says."""
+    benchmark = record.plan.benchmark
+    return shorten(TITLES.get(benchmark.name, "") or benchmark.title)
+
+
+def reproducibility_of(records: Sequence[RunRecord], *, metered: bool) -> Reproducibility:
+    """Return the reproducibility score of one point, with what would raise each item.
+
+    Parameters
+    ----------
+    records
+        Records of its runs.
+    metered
+        Whether the power of the point was measured.
+    """
+    items = judge_point(records, metered=metered)
+    checks = tuple(
+        Check(name=name.replace("_", " "), points=item.points, most=MOST[name], reason=shorten(item.advice))
+        for name, item in items.items()
+    )
+    return Reproducibility(score=sum(one.points for one in checks), checks=checks, method=METHOD)
+
+
+def score_number(found: Reproducibility) -> Number:
+    """Return a reproducibility score as a number of its entry."""
+    return Number(
+        quantity="reproducibility_score", unit="points of 100", value=found.score, method=found.method,
+        source="records of the runs",
+    )  # fmt: skip
