@@ -54,7 +54,7 @@
         const value = one.values.find(({ name }) => name === kind.name);
         if (!value) return element("td", { className: "number" }, none("not given"));
         const runs = value.repeats.length ? `, n = ${value.repeats.length}` : "";
-        return element("td", { className: "number" }, element("span", { className: "value" }, `${sayNumber(value.value, value)} ${value.unit}`), element("span", { className: "note" }, `${sayInterval(value.low ?? NaN, value.high ?? NaN, value)}${runs}`));
+        return element("td", { className: "number" }, element("span", { className: "value" }, `${sayNumber(value.value, value)} ${value.unit}`), element("span", { className: "note" }, `${sayInterval(value, value)}${runs}`));
       });
       return element("tr", {}, element("th", { scope: "row" }, kind.name), ...cells);
     });
@@ -85,7 +85,7 @@
     const better = (test.ratio > 1) === (value.better === "higher") ? right : left;
     return element("tr", { className: one.significant ? "significant" : "" },
       element("th", { scope: "row" }, sayPair(one)),
-      element("td", { className: "number" }, Number.isFinite(test.ratio) ? `×${sayNumber(test.ratio, { factor: 1 })}` : none("–"), element("span", { className: "note" }, sayInterval(test.low, test.high, { factor: 1 }))),
+      element("td", { className: "number" }, Number.isFinite(test.ratio) ? `×${sayNumber(test.ratio, { factor: 1 })}` : none("–"), element("span", { className: "note" }, sayInterval(test, { factor: 1 }))),
       element("td", { className: "text" }, one.significant ? `significant: ${better} is better` : "no significant difference"),
       element("td", { className: "prose" }, sayTest(one)));
   };

@@ -24,7 +24,10 @@
     return value.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
   };
   const sayNumber = (value, { factor }) => sayPlain(value / factor).replace("-", "−");
-  const sayInterval = (low, high, format) => (Number.isFinite(low) && Number.isFinite(high) ? `[${sayNumber(low, format)}, ${sayNumber(high, format)}]` : "no interval");
+  const sayInterval = ({ low, high, least, most }, format) => {
+    if (Number.isFinite(low) && Number.isFinite(high)) return `[${sayNumber(low, format)}, ${sayNumber(high, format)}]`;
+    return Number.isFinite(least) && Number.isFinite(most) ? `runs ${sayNumber(least, format)} to ${sayNumber(most, format)}` : "no interval";
+  };
   window.hpcaiNumbers = { sayNumber, sayInterval };
 
   // Data are scripts: a page that was opened from a file may read no other file.

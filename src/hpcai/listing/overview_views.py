@@ -10,11 +10,13 @@ from hpcai.listing.entry_views import make_cell, make_table, say_edition_bibtex
 from hpcai.listing.numbers import choose_format, name_quantity
 from hpcai.listing.ranking_views import (
     KINDS,
+    Found,
     format_of,
     list_href,
     organisation_href,
     say_apart,
     say_needed,
+    title_of,
     value_of,
 )
 
@@ -31,9 +33,12 @@ class Record:
     """A result that was better than all before it in its list; the value in the unit of the list."""
 
     entry: Entry
-    value: float
-    low: float | None
-    high: float | None
+    found: Found
+
+    @property
+    def value(self) -> float:
+        """The value alone."""
+        return self.found.value
 
 
 def find_records(edition: Edition, ranking: Ranking) -> list[Record]:
@@ -47,7 +52,7 @@ def find_records(edition: Edition, ranking: Ranking) -> list[Record]:
         if found is None:
             continue
         key = (entry.year, entry.round)
-        record = Record(entry, *found)
+        record = Record(entry, found)
         if key not in best or _is_better(ranking, record, best[key]):
             best[key] = record
     for record in best.values():
@@ -100,7 +105,7 @@ def _answer(edition: Edition, ranking: Ranking) -> dict[str, Any] | None:
     form = format_of(edition, ranking)
     machine = edition.machines_by_id.get(entry.machine)
     return {
-        "benchmark": ranking.benchmark,
+        "benchmark": title_of(ranking),
         "rules": say_apart(edition, ranking),
         "list_href": list_href(ranking),
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
@@ -109,7 +114,7 @@ def _answer(edition: Edition, ranking: Ranking) -> dict[str, Any] | None:
         "accelerator": entry.family or entry.accelerator,
         "round": entry.round,
         "href": f"result/{entry.id}.html",
-        "value": {"words": form.say(found[0]), "unit": form.unit, "interval": form.say_interval(found[1], found[2])},
+        "value": {"words": found.say(form), "unit": form.unit, "interval": found.say_interval(form)},
         **_change(edition, ranking),
     }
 
@@ -127,7 +132,8 @@ def _change(edition: Edition, ranking: Ranking) -> dict[str, str]:
         rounds = {edition.by_id[place.entry].round for place in ranking.places}
         only = f"{last.entry.round} is the only round in this list"
         return {"change": f"no better result since {last.entry.round}" if len(rounds) > 1 else only, "first": ""}
-    note = f"{before.entry.title}; {before.entry.benchmark} is another edition of the benchmark"
+    other = edition.benchmark_titles[before.entry.benchmark]
+    note = f"{before.entry.title}; {other} is another edition of the benchmark"
     return {"change": f"{_ratio(ranking, before, last)} since {before.entry.round}", "first": note}
 
 
@@ -156,7 +162,7 @@ def _index_lists(edition: Edition) -> list[dict[str, Any]]:
     """Return one row per benchmark and rules, with the lists of each kind."""
     rows: dict[tuple[str, str], dict[str, list[Ranking]]] = {}
     for ranking in edition.rankings:
-        rows.setdefault((ranking.benchmark, say_apart(edition, ranking)), {}).setdefault(ranking.kind, []).append(
+        rows.setdefault((title_of(ranking), say_apart(edition, ranking)), {}).setdefault(ranking.kind, []).append(
             ranking
         )
     ordered = sorted(rows.items(), key=lambda item: (item[0][0].casefold(), item[0][1]))
@@ -177,7 +183,7 @@ def _list_link(edition: Edition, ranking: Ranking) -> dict[str, str]:
     return {
         "href": list_href(ranking),
         "words": say_count(len(ranking.places), "result"),
-        "best": f"{form.say(found[0])} {form.unit}" if found else "none valid",
+        "best": f"{found.say(form)} {form.unit}" if found else "none valid",
     }
 
 
@@ -193,7 +199,7 @@ def record_rows(edition: Edition, benchmark: str, kind: str) -> tuple[list[dict[
             "year": one.entry.year,
             "value": one.value / form.factor,
             "rules": say_apart(edition, ranking),
-            "said": f"{form.say(one.value)} {form.unit} {form.say_interval(one.low, one.high)}",
+            "said": f"{one.found.say(form)} {form.unit}, {one.found.say_interval(form)}",
             **_tell(one.entry),
         }
         for ranking, one in found
@@ -221,14 +227,13 @@ def record_table(edition: Edition, benchmark: str) -> dict[str, Any]:
                     make_cell(f"{KINDS[ranking.kind]}, {say_apart(edition, ranking)}", list_href(ranking)),
                     make_cell(entry.year),
                     make_cell(entry.round),
-                    make_cell(f"{form.say(record.value)} {form.unit}", f"result/{entry.id}.html"),
-                    make_cell(form.say_interval(record.low, record.high)),
+                    make_cell(f"{record.found.say(form)} {form.unit}", f"result/{entry.id}.html"),
+                    make_cell(record.found.say_interval(form)),
                     make_cell(entry.title),
                 ]
             )
-    return make_table(
-        f"Records of {benchmark}", ["List", "Year", "Round", "Record", "Interval", "Result"], rows, (1, 3, 4)
-    )
+    headings = ["List", "Year", "Round", "Record", "Interval", "Result"]
+    return make_table(f"Records of {edition.benchmark_titles[benchmark]}", headings, rows, (1, 3, 4))
 
 
 def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:
@@ -258,7 +263,7 @@ def tell_scaling(edition: Edition, rows: Sequence[Mapping[str, Any]]) -> list[di
     ]
 
 
-def scaling_table(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def scaling_table(title: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return best and median of each accelerator and scale."""
     groups: dict[tuple[str, str, int], list[float]] = {}
     for row in rows:
@@ -274,7 +279,7 @@ def scaling_table(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> dict[str
         for (accelerator, rules, scale), values in sorted(groups.items())
     ]
     headings = ["Accelerator", "Rules", "Number", "Results", "Best [samples/s per accelerator]"]
-    return make_table(f"Scaling of {benchmark}", headings, shown, (2, 3, 4))
+    return make_table(f"Scaling of {title}", headings, shown, (2, 3, 4))
 
 
 def predicted_quantities(edition: Edition) -> list[str]:
@@ -288,8 +293,8 @@ def prediction_rows(edition: Edition, quantity: str) -> list[dict[str, Any]]:
     rows = []
     for prediction in edition.predictions:
         entry = edition.by_id.get(prediction.entry)
-        measured = entry.number(quantity) if entry else None
-        if entry is None or measured is None or prediction.number.quantity != quantity:
+        measured = prediction.measured
+        if entry is None or prediction.number.quantity != quantity:
             continue
         form = choose_format(quantity, measured.unit, [prediction.number.value, measured.value])
         rows.append(
@@ -299,7 +304,7 @@ def prediction_rows(edition: Edition, quantity: str) -> list[dict[str, Any]]:
                 "measured": measured.value,
                 "low": prediction.number.low,
                 "high": prediction.number.high,
-                "benchmark": entry.benchmark,
+                "benchmark": edition.benchmark_titles[entry.benchmark],
                 "made_from": prediction.made_from,
                 "unit": measured.unit,
                 "foretold": f"{form.say(prediction.number.value)} {form.unit}",

@@ -79,8 +79,9 @@ class _Maker:
 
     @cached_property
     def benchmarks(self) -> Sequence[str]:
-        """All benchmarks by name."""
-        return sorted({entry.benchmark for entry in self.edition.entries}, key=str.casefold)
+        """All benchmarks, by their readable names."""
+        titles = self.edition.benchmark_titles
+        return sorted(titles, key=lambda benchmark: titles[benchmark].casefold())
 
 
 def write_pages(
@@ -196,24 +197,26 @@ def _record_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         for kind in CHARTED:
             rows, unit = overview.record_rows(maker.edition, benchmark, kind)
             if rows:
-                title = f"{benchmark}: {KINDS[kind].lower()}"
+                title = f"{maker.edition.benchmark_titles[benchmark]}: {KINDS[kind].lower()}"
                 caption = "Each point is a result that was better than all before it in its list. Logarithmic axis."
                 sketch = draw_records(rows, KINDS[kind], unit)
                 charts.append(_chart(maker, f"records-{number}-{kind}", title, sketch, caption))
-        yield _section(benchmark, charts=charts, tables=[overview.record_table(maker.edition, benchmark)])
+        title = maker.edition.benchmark_titles[benchmark]
+        yield _section(title, charts=charts, tables=[overview.record_table(maker.edition, benchmark)])
 
 
 def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
     for number, benchmark in enumerate(maker.benchmarks):
         rows = overview.scaling_rows(maker.edition, benchmark)
+        title = maker.edition.benchmark_titles[benchmark]
         charts = []
         if rows:
             kept = thin_out(rows)
             shown = "every result" if len(kept) == len(rows) else "the best of each accelerator and scale"
             caption = f"Strong scaling: {shown}. Logarithmic axes. Results of other data or targets are other work."
             sketch = draw_scaling(overview.tell_scaling(maker.edition, kept), "throughput per accelerator", "samples/s")
-            charts.append(_chart(maker, f"scaling-{number}", f"{benchmark}: scaling per accelerator", sketch, caption))
-        yield _section(benchmark, charts=charts, tables=[overview.scaling_table(benchmark, rows)])
+            charts.append(_chart(maker, f"scaling-{number}", f"{title}: scaling per accelerator", sketch, caption))
+        yield _section(title, charts=charts, tables=[overview.scaling_table(title, rows)])
 
 
 def _write_predictions(maker: _Maker) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcai.listing.entries import Edition, Entry, Place, Ranking, make_id
 from hpcai.listing.numbers import Format, choose_format
@@ -45,6 +45,11 @@ def organisation_href(name: str) -> str:
     return f"organisation/{make_id(name)}.html"
 
 
+def title_of(ranking: Ranking) -> str:
+    """Return the readable name of a list's benchmark."""
+    return ranking.benchmark_title or ranking.benchmark
+
+
 def say_rules(ranking: Ranking) -> str:
     """Return what a list holds besides its benchmark and kind."""
     target = "" if ranking.quality_target is None else f"target {ranking.quality_target:g}"
@@ -67,22 +72,39 @@ def say_apart(edition: Edition, ranking: Ranking) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def value_of(ranking: Ranking, entry: Entry) -> tuple[float, float | None, float | None] | None:
-    """Return the value that a list ranks and its bounds [unit of the list]; None without one."""
-    if ranking.kind == "throughput_per_unit":
-        rate = entry.number("train_rate_samples_per_s")
-        if rate is None or not entry.units:
-            return None
-        low, high = (None if bound is None else bound / entry.units for bound in (rate.low, rate.high))
-        return rate.value / entry.units, low, high
-    number = entry.number(ranking.quantity)
-    return None if number is None else (number.value, number.low, number.high)
+class Found(NamedTuple):
+    """The value that a list ranks, its bounds, and the smallest and largest of its runs [unit of the list]."""
+
+    value: float
+    low: float | None
+    high: float | None
+    least: float | None
+    most: float | None
+
+    def say(self, form: Format) -> str:
+        """Return the value without its unit."""
+        return form.say(self.value)
+
+    def say_interval(self, form: Format) -> str:
+        """Return the interval; without one how far apart its runs are."""
+        return form.say_interval(self.low, self.high, self.least, self.most)
+
+
+def value_of(ranking: Ranking, entry: Entry) -> Found | None:
+    """Return the value that a list ranks; None without one."""
+    per_unit = ranking.kind == "throughput_per_unit"
+    number = entry.number("train_rate_samples_per_s" if per_unit else ranking.quantity)
+    share = entry.units if per_unit else 1
+    if number is None or not share:
+        return None
+    bounds = (number.low, number.high, number.least, number.most)
+    return Found(number.value / share, *(None if bound is None else bound / share for bound in bounds))
 
 
 def format_of(edition: Edition, ranking: Ranking) -> Format:
     """Return the unit in which a list shows its values."""
     found = (value_of(ranking, edition.by_id[place.entry]) for place in ranking.places)
-    return choose_format(ranking.quantity, ranking.unit, [value[0] for value in found if value])
+    return choose_format(ranking.quantity, ranking.unit, [one.value for one in found if one])
 
 
 def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
@@ -90,7 +112,7 @@ def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
     form = format_of(edition, ranking)
     rows = [_make_row(edition, ranking, place, form) for place in ranking.places[:ROWS]]
     return {
-        "title": f"{KINDS[ranking.kind]}: {ranking.benchmark}, {say_apart(edition, ranking)}",
+        "title": f"{KINDS[ranking.kind]}: {title_of(ranking)}, {say_apart(edition, ranking)}",
         "question": say_rules(ranking),
         "others": _other_lists(edition, ranking),
         "rows": rows,
@@ -121,7 +143,7 @@ def say_needed(edition: Edition, ranking: Ranking) -> str:
     division = f", {ranking.division} division" if ranking.division else ""
     evidence = "the numbers and the document that holds them" if ranking.basis == "declared" else logs
     return (
-        f"{ranking.benchmark} trained{target} on {say_data(ranking.dataset, ranking.data)}{division}, with {evidence}."
+        f"{title_of(ranking)} trained{target} on {say_data(ranking.dataset, ranking.data)}{division}, with {evidence}."
     )
 
 
@@ -144,14 +166,12 @@ def make_list_data(edition: Edition, ranking: Ranking) -> Iterator[tuple[str, di
 def _make_part(edition: Edition, ranking: Ranking, places: Sequence[Place]) -> dict[str, Any]:
     """Return columns of some places; texts are numbers of their word."""
     entries = [edition.by_id[place.entry] for place in places]
-    found = [value_of(ranking, entry) or (None, None, None) for entry in entries]
+    found = [value_of(ranking, entry) for entry in entries]
     words: dict[str, list[Any]] = {}
     columns: dict[str, list[Any]] = {
         "id": [entry.id for entry in entries],
         "place": [place.place for place in places],
-        "value": [_rounded(value[0]) for value in found],
-        "low": [_rounded(value[1]) for value in found],
-        "high": [_rounded(value[2]) for value in found],
+        **{name: [_rounded(one and getattr(one, name)) for one in found] for name in Found._fields},
         "scale": [entry.units for entry in entries],
         "score": [_score(entry) for entry in entries],
     }
@@ -163,7 +183,7 @@ def _make_part(edition: Edition, ranking: Ranking, places: Sequence[Place]) -> d
 
 def _make_row(edition: Edition, ranking: Ranking, place: Place, form: Format) -> dict[str, Any]:
     entry = edition.by_id[place.entry]
-    value, low, high = value_of(ranking, entry) or (None, None, None)
+    found = value_of(ranking, entry)
     score = _score(entry)
     return {
         "place": "not valid" if place.place is None else place.place,
@@ -174,9 +194,9 @@ def _make_row(edition: Edition, ranking: Ranking, place: Place, form: Format) ->
         "round": entry.round,
         "year": entry.year if entry.year is not None else "not known",
         "scale": entry.units if entry.units is not None else "not known",
-        "words": "–" if value is None else form.say(value),
-        "interval": form.say_interval(low, high),
-        "score": "–" if score is None else f"{score} %",
+        "words": found.say(form) if found else "–",
+        "interval": found.say_interval(form) if found else "",
+        "score": "–" if score is None else score,
     }
 
 
@@ -205,7 +225,7 @@ def _year(_: Edition, entry: Entry) -> dict[str, str] | None:
 
 
 def _score(entry: Entry) -> int | None:
-    return None if entry.reproducibility is None else round(100 * entry.reproducibility.score_ratio)
+    return None if entry.reproducibility is None else round(entry.reproducibility.score)
 
 
 def _rounded(value: float | None) -> float | None:
@@ -224,9 +244,10 @@ def _number_words(cells: Sequence[dict[str, str] | None]) -> tuple[list[int | No
 
 def _other_lists(edition: Edition, ranking: Ranking) -> list[dict[str, Any]]:
     """Return the lists beside this one: of other benchmarks, of other measures, and under other rules."""
-    benchmarks = sorted({other.benchmark for other in edition.rankings}, key=str.casefold)
+    titles = {other.benchmark: title_of(other) for other in edition.rankings}
+    benchmarks = sorted(titles.items(), key=lambda item: item[1].casefold())
     return [
-        {"label": "Benchmark", "links": [_nearest(edition, ranking, "benchmark", one, one) for one in benchmarks]},
+        {"label": "Benchmark", "links": [_nearest(edition, ranking, "benchmark", *one) for one in benchmarks]},
         {"label": "Measure", "links": [_nearest(edition, ranking, "kind", kind, word) for kind, word in KINDS.items()]},
         {"label": "Rules", "links": list(_siblings(edition, ranking))},
     ]
