@@ -40,9 +40,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 FEED_ENTRIES = 100
 ATOM = "http://www.w3.org/2005/Atom"
 PLAIN = (
-    "id", "title", "basis", "suite", "round", "benchmark", "benchmark_title", "workload", "dataset", "data", "division", "scaling",
-    "organisation", "machine", "system", "variant", "nodes", "units", "accelerator", "family", "year", "quality_metric",
-    "quality_target", "rules", "runs_by_rule", "runs_sha256", "submission", "added",
+    "id", "title", "basis", "suite", "round", "benchmark", "benchmark_title", "workload", "dataset", "data",
+    "division", "scaling", "organisation", "machine", "system", "variant", "nodes", "units", "accelerator", "family",
+    "year", "quality_metric", "quality_target", "rules", "runs_by_rule", "runs_sha256", "submission", "added",
 )  # fmt: skip
 """Fields of an entry that are columns of entries.csv; its verdict and numbers follow."""
 QUANTITIES = (
@@ -131,13 +131,16 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
     OWASP, CSV injection.
     """
     words = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
-    safe = {name: [disarm(cell) for cell in table[name]] for name in words}
-    write_atomically(path, table.assign(**safe).to_csv(index=False, lineterminator="\n").encode())
+    safe = table.assign(**{name: table[name].map(disarm) for name in words})
+    write_atomically(path, safe.to_csv(index=False, lineterminator="\n").encode())
 
 
 def disarm(cell: object) -> object:
-    """Return a cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+    """Return a cell that no spreadsheet takes for a formula; a carriage return would begin another cell."""
+    if not isinstance(cell, str):
+        return cell
+    words = cell.replace("\r", " ")
+    return f"'{words}" if cell.startswith(FORMULA) else words
 
 
 def write_tables(edition: Edition, folder: Path) -> None:

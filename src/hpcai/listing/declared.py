@@ -9,14 +9,18 @@ from hpcai.config.published import Published, load_published
 from hpcai.core.messages import Message
 from hpcai.listing.content import SCORES, Content, numbers_from, shorten, whole
 from hpcai.listing.entries import Entry, File, Machine, Number, Verdict, make_id
-from hpcai.listing.own_records import OFFICIAL, refuse_future, remarks_of, rules_shared
+from hpcai.listing.own_records import OFFICIAL, facts_below, refuse_future, remarks_of, rules_shared
 from hpcai.metrics.cells import Row, number_of, records_of, text_of
 from hpcai.metrics.scores.declared import declared_scores
 from hpcai.mlperf_hpc.analysis.system_families import name_family
 from hpcai.rules.table import rules_of
 from hpcai.workloads.registry import title_of
 
-NO_SCORE = Message("declared.no_score", "not measured: only numbers are declared, and the score is computed from records")
+NAMED = {"title", "device"}
+"""Facts of a machine that have fields of their own."""
+NO_SCORE = Message(
+    "declared.no_score", "not measured: only numbers are declared, and the score is computed from records"
+)
 
 
 def read_declared(path: Path, name: str, files: Mapping[str, File], today: datetime.date, organisation: str) -> Content:
@@ -38,6 +42,7 @@ def read_declared(path: Path, name: str, files: Mapping[str, File], today: datet
         Machine(
             id=make_id(org, key), name=shorten(machine.title), organisation=shorten(org), accelerator=machine.device,
             family=name_family(machine.device),
+            facts=tuple(facts_below(machine.model_dump(mode="json", exclude=NAMED))),
         )
         for key, machine in published.machines.items()
     ]  # fmt: skip

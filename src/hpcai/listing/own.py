@@ -25,6 +25,7 @@ from hpcai.listing.own_records import (
     evidence_of,
     facts_of,
     machine_of,
+    point_of,
     refuse_future,
     remarks_of,
     reproducibility_of,

@@ -2,7 +2,7 @@
 
 import datetime
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from hpcai.rules.table import rules_of
 FUTURE = Message("own.future", "found the date {date}, after today, {today}")
 NOT_VALID = Message("own.not_valid", "{reason}")
 OFFICIAL = "(official)"
+PRIVATE = ("profilers", "software", "hpl")
+"""Parts of a machine file that say how to run something there, not what the machine is."""
 
 
 def check_files(record: RunRecord, folder: Path) -> None:
@@ -67,16 +69,25 @@ def accelerator_of(record: RunRecord) -> str:
 def machine_of(record: RunRecord, org: str) -> Machine:
     """Return the machine of a run, with what its machine file declares."""
     machine = record.plan.machine
-    declared = machine.model_dump(mode="json")
-    facts = [(name, plain(value)) for name, value in sorted(declared.items()) if isinstance(value, str | int | float)]
+    declared = machine.model_dump(mode="json", exclude={"storage": {"node_local"}, **dict.fromkeys(PRIVATE, True)})
     return Machine(
         id=make_id(org, machine.name),
         name=machine.name,
         organisation=shorten(org),
         accelerator=accelerator_of(record),
         family=name_family(accelerator_of(record)),
-        facts=tuple(fact for fact in facts if fact[1] not in (None, "")),
+        facts=tuple(facts_below(declared)),
     )
+
+
+def facts_below(declared: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Value]]:
+    """Yield all single values of a declaration, each with the keys above it; lists are left out."""
+    for name, value in sorted(declared.items()):
+        words = f"{above} {name}".strip()
+        if isinstance(value, Mapping):
+            yield from facts_below(value, words)
+        elif isinstance(value, str | int | float) and value != "":
+            yield shorten(words), plain(value)
 
 
 def settings_of(record: RunRecord, row: Row) -> tuple[tuple[str, Value], ...]:

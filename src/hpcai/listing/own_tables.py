@@ -20,7 +20,9 @@ from hpcai.metrics.cells import Row, number_of, records_of, text_of
 
 OVERVIEW, ACCURACY = "machine_overview", "prediction_accuracy"
 MISSING = Message("own_tables.missing", "found no column {columns}, which this table has; submit the table as written")
-AS_SUBMITTED = Message("own_tables.as_submitted", "{method}, as submitted in the table {table}; not measured again here")
+AS_SUBMITTED = Message(
+    "own_tables.as_submitted", "{method}, as submitted in the table {table}; not measured again here"
+)
 TRAINING = ("MLPerf HPC", "HPC AI500")
 """Lists whose rows are results of training, which are entries of their own."""
 UNITS = {"FLOP/s": "flop_per_s", "B/s": "bytes_per_s", "W": "w", "FLOP/J": "flop_per_j"}

@@ -5,8 +5,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from hpcai.core.errors import HpcaiError
-from hpcai.core.messages import Message
+from hpcai.core.errors import HpcaiError, ParseError
+from hpcai.core.messages import Message, at
 from hpcai.listing.content import numbers_from, optional, shorten
 from hpcai.listing.entries import Entry, File, Number, Reason, Refusal, Run, Verdict, make_id
 from hpcai.listing.own_records import (
@@ -20,7 +20,7 @@ from hpcai.listing.own_records import (
     score_number,
 )
 from hpcai.listing.sources import refusal_of
-from hpcai.metrics.cells import Row, number_of
+from hpcai.metrics.cells import Row, number_of, records_of
 from hpcai.metrics.run_tables import read_records
 from hpcai.metrics.scores.of_run import score_run
 from hpcai.metrics.scores.result_scores import name_datasets
@@ -33,6 +33,7 @@ from hpcai.records.weak import GROUP, WeakGroup
 from hpcai.rules.table import rules_of
 
 NO_RULE = Message("own_weak.no_rule", "not judged: {suite} has no score of trainings at the same time")
+NO_LOGS = Message("own_weak.no_logs", "no instance wrote a log, so there is nothing to judge; measure the group again")
 METHOD = "measured: all instances that count, from their logs by the rules of MLPerf HPC, weak scaling"
 RATE = "measured: sum of the rates of the instances that count"
 AGAINST = "against the rules"
@@ -65,7 +66,7 @@ def read_groups(
         try:
             entries.append(_read_group(path / place, name, files, today, org))
         except (HpcaiError, OSError) as error:
-            refused.append(refusal_of(name, error, place))
+            refused.append(refusal_of(name, error, place, path))
     return tuple(entries), tuple(refused)
 
 
@@ -81,9 +82,17 @@ def _read_group(path: Path, name: str, files: Mapping[str, File], today: datetim
 
 
 def _score(path: Path) -> Row:
-    """Return the row of ``mlperf_weak`` of a group, from its logs."""
-    (row,) = weak_table([own_round([], read_own_groups([path]))], {}).to_dict("records")
-    return {str(name): value for name, value in row.items()}
+    """Return the row of ``mlperf_weak`` of a group, from its logs.
+
+    Raises
+    ------
+    HpcaiError
+        If a log was changed, or there is none.
+    """
+    rows = records_of(weak_table([own_round([], read_own_groups([path]))], {}))
+    if not rows:
+        raise ParseError(at(path.parent.name, NO_LOGS()))
+    return rows[0]
 
 
 def _entry(
@@ -112,7 +121,9 @@ def _entry(
         nodes=whole.nodes,
         units=whole.ranks,
         quality_metric=task_of(str(row["benchmark"])).quality_metric if row else "",
-        rules=f"instances on {row['instance_scale']:g} {row['scale_unit']}" if row and row["instance_scale"] > 0 else "",
+        rules=f"instances on {row['instance_scale']:g} {row['scale_unit']}"
+        if row and row["instance_scale"] > 0
+        else "",
         numbers=(*_numbers(group, records, row, source), score_number(reproducibility)),
         runs=tuple(_runs(group, records)),
         settings=(("instances", group.instances), ("instances that count", group.counted)),

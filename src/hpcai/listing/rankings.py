@@ -132,7 +132,9 @@ def merge_machines(machines: Iterable[Machine]) -> list[Machine]:
             facts = {**dict(machine.facts), **dict(known.facts)}
             numbers = tuple(dict.fromkeys((*known.numbers, *machine.numbers)))
             titles = {number.title for number in numbers}
-            missing = {one.title: one for one in (*machine.not_measured, *known.not_measured) if one.title not in titles}
+            missing = {
+                one.title: one for one in (*machine.not_measured, *known.not_measured) if one.title not in titles
+            }
             changes = {"facts": tuple(sorted(facts.items())), "numbers": numbers}
             merged[machine.id] = known.model_copy(update={**changes, "not_measured": tuple(missing.values())})
     return sorted(merged.values(), key=lambda machine: machine.id)

@@ -127,7 +127,7 @@ def read_sources(sources: Sequence[Source], cache_folder: Path, today: date) -> 
         try:
             key = store.key_of(source)
         except (HpcaiError, OSError) as error:
-            contents[source.name] = Content(refused=(refusal_of(source.name, error),))
+            contents[source.name] = Content(refused=(refusal_of(source.name, error, root=source.path),))
             continue
         content = store.get(key)
         if content is None:
@@ -184,7 +184,7 @@ def _read_one(source: Source, today: date) -> tuple[str, Content]:
     try:
         return source.name, read_source(source, today)
     except (HpcaiError, OSError) as error:
-        refused = refusal_of(source.name, error)
-    except Exception as error:  # noqa: BLE001  one strange file must not take the list from all others
-        refused = refusal_of(source.name, ParseError(BROKEN(kind=type(error).__name__, error=error)))
+        refused = refusal_of(source.name, error, root=source.path)
+    except Exception as error:  # one strange file must not take the list from all others
+        refused = refusal_of(source.name, ParseError(BROKEN(kind=type(error).__name__, error=error)), root=source.path)
     return source.name, Content(refused=(refused,))

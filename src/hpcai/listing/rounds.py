@@ -54,7 +54,7 @@ FUTURE = Message("rounds.future", "a log is dated {date}, after today, {today}")
 NOT_ACCEPTED = Message("rounds.not_accepted", "not valid: {count} failures by the rule set {rule_set}")
 ACCEPTED = Message("rounds.accepted", "accepted: no failure by the rule set {rule_set}")
 NO_RULES = Message("rounds.no_rules", "not judged: {reason}")
-NO_LOGS = Message("rounds.no_logs", "an organisation's folder without a judged result")
+NO_LOGS = Message("rounds.no_logs", "no result, because none of its logs counts: pruned ones alone, for example")
 NO_SCORE = Message(
     "rounds.no_score", "not measured: the score is computed from records of runs, and the logs of a round are none"
 )
@@ -120,10 +120,9 @@ def _past_results(tables: Mapping[str, pd.DataFrame], entries: Mapping[str, Entr
     """Yield what forecasts of later rounds need of each result of strong scaling."""
     systems = tables["mlperf_systems"][["submission", "family"]].drop_duplicates("submission")
     families = dict(systems.itertuples(index=False, name=None))
-    results = tables["mlperf_results"].astype(object)
-    for row in records_of(results.where(results.notna(), None)):
+    for row in records_of(tables["mlperf_results"]):
         entry = entries.get(str(row["source"]))
-        values = {name: plain(value) for name, value in row.items()}
+        values = {name: None if pd.isna(value) else plain(value) for name, value in row.items()}
         yield PastResult(entry=entry.id if entry else "", family=str(families.get(row["submission"], "")), row=values)
 
 
@@ -192,7 +191,9 @@ class _Round:
         factor = number_of(row, "scaling_factor")
         trials = self.trials.get(str(row["source"]), [])
         runs = [trial | {"time_to_train_s": number_of(trial, "time_to_train_s") * factor} for trial in trials]
-        numbers = numbers_from(score | {"source": row["source"]}, SCORES, "scores", method, int(score["n_scored"]), runs)
+        numbers = numbers_from(
+            score | {"source": row["source"]}, SCORES, "scores", method, int(score["n_scored"]), runs
+        )
         numbers += numbers_from(
             row, ("epochs", "staging_s", "run_variation_ratio"), "mlperf_results", MEANS, row["kept"]
         )

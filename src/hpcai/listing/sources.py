@@ -52,10 +52,14 @@ class Source:
     path: Path
 
 
-def refusal_of(submission: str, error: Exception, place: str = "") -> Refusal:
-    """Return an error as the refusal of a submission, with its code."""
+def refusal_of(submission: str, error: Exception, place: str = "", root: Path | None = None) -> Refusal:
+    """Return an error as the refusal of a submission, with its code.
+
+    Paths of the machine that builds the list, below `root`, become paths in the submission.
+    """
     code = str(getattr(error, "code", "") or type(error).__name__)
-    text = printable(" ".join(str(error).split()))[:1500]
+    words = str(error) if root is None else str(error).replace(str(root), submission)
+    text = printable(" ".join(words.split()))[:1500]
     return Refusal(
         id=make_id("refused", submission, place), submission=submission, place=place,
         reasons=(Reason(code=code, text=text, place=place),),

@@ -12,6 +12,8 @@ from hpcai.listing.packages import make_submission, write_package
 from hpcai.metrics.run_tables import run_tables
 from hpcai.metrics.scores.trial_scores import score_trials
 
+DAY = date(2026, 11, 1)
+"""Day on which all packages are submitted."""
 DECLARED = """name: {name}
 title: {title}
 citation: {{document: A paper, date: {day}}}
@@ -48,7 +50,7 @@ def pack(source: Path, folder: Path, embargo: date | None = None) -> Path:
     """Write a package of a submission into a folder; its name is the source's."""
     target = folder / source.stem
     submission = make_submission(source, name=source.stem, organisation="An Org", embargo=embargo, license_name="CC0")
-    write_package(source, target, submission)
+    write_package(source, target, submission.model_copy(update={"submitted": DAY}))
     return target
 
 

@@ -1,4 +1,5 @@
 import json
+import shutil
 from datetime import date
 from pathlib import Path
 
@@ -6,8 +7,8 @@ import pandas as pd
 import pytest
 from unit.listing.list_factory import write_declared, write_results
 from unit.mlperf_hpc.log_factory import log_text, write_tree
-from unit.mlperf_hpc.submission.result_factory import write_group
-from unit.record_factory import make_image_benchmark
+from unit.mlperf_hpc.submission.result_factory import INSTANCES, write_group
+from unit.record_factory import make_image_benchmark, make_record
 from unit.refusals import refused
 
 from hpcai.catalogue.points import POINT
@@ -23,7 +24,7 @@ from hpcai.listing.packages import make_submission, read_submission, write_packa
 from hpcai.listing.rounds import read_round_source
 from hpcai.listing.sources import digest_files, kind_of, list_files
 from hpcai.metrics.reproducibility import FULL
-from hpcai.records.run import read_part, read_record, write_json
+from hpcai.records.run import read_part, write_json
 from hpcai.records.weak import GROUP, WeakGroup
 
 TODAY = date(2100, 1, 1)
@@ -164,11 +165,10 @@ def test_a_weak_scaling_group_of_own_runs_is_an_entry_as_those_of_rounds(results
 
 def test_a_group_of_a_suite_without_such_a_score_has_a_rate_and_no_verdict(results):
     folder = write_group(results)
-    for record in folder.rglob("record.json"):
-        own_record = read_record(record)
-        benchmark = make_image_benchmark()
-        plan = own_record.plan.model_copy(update={"benchmark": benchmark})
-        write_json(own_record.model_copy(update={"plan": plan}), record)
+    for number in range(1, INSTANCES + 1):
+        plan = {"benchmark": make_image_benchmark(), "kind": "weak", "instances": INSTANCES}
+        shutil.rmtree(folder / f"i{number}" / "raw")
+        write_json(make_record(repetition=number, **plan), folder / f"i{number}" / "record.json")
     content = read_own(results, "study", files_of(results), TODAY, "results")
     (entry,) = [one for one in content.entries if one.scaling == "weak"]
     rates = [run.samples_per_s for run in entry.runs if run.counted]

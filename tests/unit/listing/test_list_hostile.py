@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from unit.listing.list_factory import pack, write_declared
+from unit.listing.list_factory import DAY, pack, write_declared
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 from unit.refusals import refused
 
@@ -91,7 +91,7 @@ def test_a_submission_with_too_many_files_is_refused(package, built, monkeypatch
 
 
 def test_a_submission_of_the_future_is_refused(package, built):
-    assert codes(built(today=date.today() - timedelta(days=2))) == {packages.FUTURE.code}
+    assert codes(built(today=DAY - timedelta(days=1))) == {packages.FUTURE.code}
 
 
 def test_a_document_of_the_future_is_refused(tmp_path, built):
