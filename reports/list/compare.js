@@ -89,7 +89,7 @@
       element("td", { className: "text" }, one.significant ? `significant: ${better} is better` : "no significant difference"),
       element("td", { className: "prose" }, sayTest(one)));
   };
-  const makeTests = (title, tests) => [element("h3", {}, `${title} (${tests.length})`), makeTable(title, ["Pair", "Ratio", "Verdict", "Test"], tests.map(makeTest))];
+  const makeTests = (title, tests) => [element("h3", {}, `${title} (${tests.length})`), makeTable(title, ["Pair", element("span", { className: "figures" }, "Ratio"), "Verdict", "Test"], tests.map(makeTest))];
   // Reasons with their number, most frequent first, and what each concerns.
   const makeUntested = (tests) => {
     const reasons = new Map();
@@ -99,7 +99,7 @@
     }
     const ordered = [...reasons].sort(([, some], [, more]) => more.length - some.length);
     const rows = ordered.map(([reason, ones]) => element("li", {}, `${reason}: `, element("span", { className: "note" }, `${say(ones.length, "quantity", "quantities")}: ${ones.map(({ value }) => value.name).join(", ")}`)));
-    return fold(`Not testable (${tests.length})`, element("ul", {}, ...rows));
+    return fold(`Not testable: ${say(tests.length, "pair")}`, element("ul", {}, ...rows));
   };
   const significance = (found) => {
     const all = collectTests(found).map((one) => ({ ...one, obstacle: sayObstacle(one) }));

@@ -95,7 +95,7 @@ def test_the_four_questions_are_answered_from_the_front_page(visit: Visit, built
     text = row.inner_text()
     assert leader.family in text
     assert built.edition.machines_by_id[leader.machine].name in text
-    assert "v0.7" in row.locator("td").nth(3).inner_text()
+    assert "v0.7" in row.locator("td").nth(2).inner_text()
     row.locator('a[href$="#needed"]').click()
     assert urlsplit(page.url).fragment == "needed"
     assert str(ranking.quality_target) in page.inner_text("#needed")

@@ -14,6 +14,8 @@ from hpcai.report.embedding import read_size
 
 WIDTH, HEIGHT = 620, 260
 """Size of a panel [pixel]."""
+EDGE = 10
+"""Room between the outermost mark and the edge of a panel [pixel]."""
 LEGEND_LIMIT = 24
 SIGN_WIDTH, SYMBOL_WIDTH = 6.6, 34
 """Mean width of a sign of a legend, and width of its symbol with the gaps [pixel]."""
@@ -23,6 +25,16 @@ LONGEST = 60
 """Length of a name in a legend [characters]; the table below a chart has the whole name."""
 ALT = Message("charts.alt", "{title}: {points} points; the table below has the numbers.")
 
+STYLE = {
+    **CONFIG,
+    "legend": {
+        **CONFIG["legend"],
+        "layout": {"bottom": {"direction": "vertical", "anchor": "start"}},
+        "symbolBaseFillColor": MUTED,
+        "symbolBaseStrokeColor": MUTED,
+    },
+}
+"""Legends stand below each other, and the symbols of shapes are readable on dark paper as well."""
 Rows = Sequence[Mapping[str, Any]]
 Spec = dict[str, Any]
 """Vega-Lite, or a part of it. It is written as it is: importing Altair takes a third of the time of a small build."""
@@ -154,7 +166,7 @@ def _of(column: str, title: str, kind: str) -> Spec:
 
 
 def _logarithmic(column: str, title: str, base: int = 10) -> Spec:
-    return {**_of(column, title, "quantitative"), "scale": {"type": "log", "base": base, "nice": True}}
+    return {**_of(column, title, "quantitative"), "scale": {"type": "log", "base": base, "padding": EDGE}}
 
 
 def _mark(kind: str, size: int) -> Spec:
@@ -201,5 +213,5 @@ def _shorten(value: object) -> object:
 
 def _finish(chart: Spec, rows: Rows, title: str) -> Sketch:
     words = ALT(title=title, points=len(rows))
-    frame = {"config": CONFIG, "description": words, "width": WIDTH, "height": HEIGHT}
+    frame = {"config": STYLE, "description": words, "width": WIDTH, "height": HEIGHT}
     return Sketch({**frame, "data": {"values": _shortened(rows)}, **chart}, words)

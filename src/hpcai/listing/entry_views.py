@@ -104,7 +104,7 @@ def make_machine(edition: Edition, machine: Machine, entries: Sequence[Entry]) -
         _fact("Organisation", machine.organisation, organisation_href(machine.organisation)),
         _fact("Accelerator", machine.accelerator or machine.family),
         _fact("Processor", machine.processor),
-        *(_fact(name, text) for name, text in _words(machine.facts)),
+        *(_fact(name.replace("_", " "), text) for name, text in _words(machine.facts)),
     ]
     return {
         "kind": "machine",
@@ -326,7 +326,12 @@ def make_cell(text: Value, href: str = "") -> dict[str, str]:
 
 
 def _words(pairs: Sequence[tuple[str, Value]]) -> list[tuple[str, str]]:
-    return [(name, str(value)) for name, value in pairs if value not in (None, "")]
+    return [(name, _say(value)) for name, value in pairs if value not in (None, "")]
+
+
+def _say(value: Value) -> str:
+    """Return a value as its submission has it; tables make fractions of whole numbers."""
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else str(value)
 
 
 def _fact(name: str, text: str, href: str = "", note: str = "") -> dict[str, str]:

@@ -50,8 +50,8 @@ FILES = (
 CHARTED = ("time_to_train", "throughput_per_unit", "vflops")
 """Kinds of lists whose records are drawn."""
 SUBMIT = (
-    "It checks a results folder, names each host name, user name and path that it finds, refuses secrets, tells "
-    "the size, and writes a package and the text of a pull request to the repository of this list."
+    "The command checks a results folder, names each host name, user name and path that it finds, refuses secrets, "
+    "tells the size, and writes a package and the text of a pull request to the repository of this list."
 )
 
 
@@ -192,17 +192,20 @@ def _write_overviews(maker: _Maker) -> None:
 
 
 def _record_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
+    caption = "Each point is a result that was better than all before it in its list. Logarithmic axis."
     for number, benchmark in enumerate(maker.benchmarks):
+        benchmark_title = maker.edition.benchmark_titles[benchmark]
         charts = []
         for kind in CHARTED:
             rows, unit = overview.record_rows(maker.edition, benchmark, kind)
-            if rows:
-                title = f"{maker.edition.benchmark_titles[benchmark]}: {KINDS[kind].lower()}"
-                caption = "Each point is a result that was better than all before it in its list. Logarithmic axis."
+            if len({row["year"] for row in rows}) > 1:
+                title = f"{benchmark_title}: {KINDS[kind].lower()}"
                 sketch = draw_records(rows, KINDS[kind], unit)
                 charts.append(_chart(maker, f"records-{number}-{kind}", title, sketch, caption))
-        title = maker.edition.benchmark_titles[benchmark]
-        yield _section(title, charts=charts, tables=[overview.record_table(maker.edition, benchmark)])
+        table = overview.record_table(maker.edition, benchmark)
+        # One year is no course of anything: the table has its numbers.
+        lines = [] if charts or not table["rows"] else ["All records are of one year: nothing has moved yet."]
+        yield _section(benchmark_title, lines=lines, charts=charts, tables=[table])
 
 
 def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:

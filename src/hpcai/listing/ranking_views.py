@@ -26,12 +26,17 @@ MEANINGS = {
     "vflops_per_watt": "Valid FLOPS over mean power.",
     "weak_throughput": "Models trained per minute by many instances at once, on the machine.",
 }
+NO_RULES = ", and not judged: no rule set exists for them"
 SUBMIT_COMMAND = 'hpcai list submit results --output my_machine --org "My laboratory"'
 BASES = {
     "measured": "measured: own runs whose raw files were checked here",
-    "published": "published: logs of others, judged here",
+    "published": "published: logs of others, read here",
     "declared": "declared: numbers without the files behind them",
 }
+APART = (
+    "Closed and open divisions, measured, published and declared results, and official and other data have lists of "
+    "their own."
+)
 
 
 def list_href(ranking: Ranking) -> str:
@@ -122,8 +127,8 @@ def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
         "heading": f"{KINDS[ranking.kind]} [{form.unit}]",
         "left_out": max(0, len(ranking.places) - ROWS),
         "definition": MEANINGS[ranking.kind],
-        "apart": f"All results here are {BASES[ranking.basis]}. Closed and open divisions, measured, published and "
-        "declared results, and official and other data have lists of their own.",
+        "separate": APART,
+        "apart": f"All results here are {BASES[ranking.basis]}{'' if ranking.judged else NO_RULES}.",
         "needed": say_needed(edition, ranking),
         "command": SUBMIT_COMMAND,
         "data": f"list/{ranking.id}.js",
@@ -135,16 +140,22 @@ def say_data(dataset: str, kind: str) -> str:
     return dataset if kind in dataset else f"{dataset} ({kind} data)".strip()
 
 
+def _say_trained(edition: Edition, ranking: Ranking) -> str:
+    """Return what was trained to what quality on what data."""
+    metric = next((edition.by_id[place.entry].quality_metric for place in ranking.places), "").replace("_", " ")
+    target = "" if ranking.quality_target is None else f" to the target {metric} {ranking.quality_target:g}"
+    own = ranking.dataset.startswith(ranking.benchmark)
+    data = f"its {ranking.data} data" if own else say_data(ranking.dataset, ranking.data)
+    return f"{title_of(ranking)} trained{target} on {data}"
+
+
 def say_needed(edition: Edition, ranking: Ranking) -> str:
     """Return what a submission must have to be in a list."""
     runs = max((edition.by_id[place.entry].runs_by_rule or 0 for place in ranking.places), default=0)
     logs = f"the logs of all runs, {runs} at least" if runs else "the logs of all runs"
-    target = "" if ranking.quality_target is None else f" to the target {ranking.quality_target:g}"
     division = f", {ranking.division} division" if ranking.division else ""
     evidence = "the numbers and the document that holds them" if ranking.basis == "declared" else logs
-    return (
-        f"{title_of(ranking)} trained{target} on {say_data(ranking.dataset, ranking.data)}{division}, with {evidence}."
-    )
+    return f"{_say_trained(edition, ranking)}{division}, with {evidence}."
 
 
 def make_list_data(edition: Edition, ranking: Ranking) -> Iterator[tuple[str, dict[str, Any]]]:
