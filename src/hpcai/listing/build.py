@@ -1,9 +1,11 @@
 """Build the list's site from submissions: what changed since the last build is read, judged and written again."""
 
+import gc
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -79,6 +81,22 @@ class Built:
         return tuple(one for one in self.edition.refused if (one.place, one.submission) not in listed)
 
 
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    """Let Python look for cycles of garbage a hundred times less often.
+
+    A list of ten thousand entries is a million objects that all stay: to look through them again and again took a
+    fifth of the time of a build.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(100 * before[0], *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@_collecting_rarely()
 def build_site(wanted: Wanted) -> Built:
     """Build the site, and return what was built.
 

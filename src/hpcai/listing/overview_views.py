@@ -1,23 +1,20 @@
 """What the pages over many results show: front page, records, scaling, predictions, refusals, editions, directories."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from hpcai.core.text import say_count, say_number
-from hpcai.listing.entries import Basis, Difference, Edition, Entry, Ranking, cite_edition
+from hpcai.listing.entries import Basis, Difference, Edition, Entry, cite_edition
 from hpcai.listing.entry_views import make_cell, make_table, say_edition_bibtex
+from hpcai.listing.listed import Listed, Record
 from hpcai.listing.numbers import choose_format, name_quantity
 from hpcai.listing.ranking_views import (
     KINDS,
-    Found,
-    format_of,
     list_href,
     organisation_href,
     say_apart,
     say_needed,
     title_of,
-    value_of,
 )
 
 NOT_JUDGED = (
@@ -28,47 +25,11 @@ ANSWERED = "throughput_per_unit"
 """The kind of list that answers which machine is fastest per accelerator."""
 
 
-@dataclass(frozen=True)
-class Record:
-    """A result that was better than all before it in its list; the value in the unit of the list."""
-
-    entry: Entry
-    found: Found
-
-    @property
-    def value(self) -> float:
-        """The value alone."""
-        return self.found.value
-
-
-def find_records(edition: Edition, ranking: Ranking) -> list[Record]:
-    """Return how the best value of a list moved: by year, then round; results without place or year are left out."""
-    records: list[Record] = []
-    entries = [edition.by_id[place.entry] for place in ranking.places if place.place is not None]
-    dated = sorted((one for one in entries if one.year is not None), key=lambda one: (one.year or 0, one.round))
-    best: dict[tuple[int | None, str], Record] = {}
-    for entry in dated:
-        found = value_of(ranking, entry)
-        if found is None:
-            continue
-        key = (entry.year, entry.round)
-        record = Record(entry, found)
-        if key not in best or _is_better(ranking, record, best[key]):
-            best[key] = record
-    for record in best.values():
-        if not records or _is_better(ranking, record, records[-1]):
-            records.append(record)
-    return records
-
-
-def _is_better(ranking: Ranking, one: Record, other: Record) -> bool:
-    return one.value < other.value if ranking.better == "lower" else one.value > other.value
-
-
-def make_index(edition: Edition, charts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def make_index(edition: Edition, lists: Sequence[Listed], charts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the template data of the front page."""
-    answered = sorted((one for one in edition.rankings if one.kind == ANSWERED), key=_official_first)
-    answers = [answer for ranking in answered if (answer := _answer(edition, ranking))]
+    ordered = sorted((one for one in lists if one.ranking.kind == ANSWERED), key=_official_first)
+    answered = [one.ranking for one in ordered]
+    answers = [answer for one in ordered if (answer := _answer(one, lists))]
     example = next(iter([*answered, *edition.rankings]), None)
     machines, results = len(edition.machines), len(edition.entries)
     count = f"{say_count(results, 'result')} of {say_count(machines, 'machine')}"
@@ -82,7 +43,7 @@ def make_index(edition: Edition, charts: Sequence[Mapping[str, Any]]) -> dict[st
         "refused_words": f"{say_count(len(edition.refused), 'submission or result')} failed a check, with the reasons."
         if edition.refused
         else "Nothing in this edition.",
-        "lists": _index_lists(edition),
+        "lists": _index_lists(lists),
         "kinds": list(KINDS.values()),
         "charts": charts,
         "citation": cite_edition(edition),
@@ -90,120 +51,115 @@ def make_index(edition: Edition, charts: Sequence[Mapping[str, Any]]) -> dict[st
     }
 
 
-def _official_first(ranking: Ranking) -> tuple[Any, ...]:
+def _official_first(listed: Listed) -> tuple[Any, ...]:
+    ranking = listed.ranking
     bases = get_args(Basis)
     return ranking.benchmark.casefold(), ranking.data != "official", bases.index(ranking.basis), ranking.division
 
 
-def _answer(edition: Edition, ranking: Ranking) -> dict[str, Any] | None:
+def _answer(listed: Listed, lists: Sequence[Listed]) -> dict[str, Any] | None:
     """Return who leads a list, and how its record changed since its first round."""
-    leader = next((place for place in ranking.places if place.place is not None), None)
-    found = value_of(ranking, edition.by_id[leader.entry]) if leader else None
-    if leader is None or found is None:
+    leader, edition, form = listed.leader, listed.edition, listed.form
+    if leader is None:
         return None
-    entry = edition.by_id[leader.entry]
-    form = format_of(edition, ranking)
+    entry = leader.entry
     machine = edition.machines_by_id.get(entry.machine)
     return {
-        "benchmark": title_of(ranking),
-        "rules": say_apart(edition, ranking),
-        "list_href": list_href(ranking),
+        "benchmark": title_of(listed.ranking),
+        "rules": say_apart(edition, listed.ranking),
+        "list_href": list_href(listed.ranking),
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
         "organisation": entry.organisation,
         "scale": entry.units,
         "accelerator": entry.family or entry.accelerator,
         "round": entry.round,
         "href": f"result/{entry.id}.html",
-        "value": {"words": found.say(form), "unit": form.unit, "interval": found.say_interval(form)},
-        **_change(edition, ranking),
+        "value": {"words": leader.found.say(form), "unit": form.unit, "interval": leader.found.say_interval(form)},
+        **_change(listed, lists),
     }
 
 
-def _change(edition: Edition, ranking: Ranking) -> dict[str, str]:
+def _change(listed: Listed, lists: Sequence[Listed]) -> dict[str, str]:
     """Return how a list's record changed since its first round; of one round, against earlier benchmark editions."""
-    records = find_records(edition, ranking)
+    records = listed.records
     if not records:
         return {"change": "no result with a year", "first": ""}
     first, last = records[0], records[-1]
     if len(records) > 1:
-        return {"change": f"{_ratio(ranking, first, last)} since {first.entry.round}", "first": first.entry.title}
-    before = _earlier_edition(edition, ranking, last)
+        return {"change": _say_ratio(listed, first, last), "first": first.entry.title}
+    before = _earlier_edition(listed, lists)
     if before is None:
-        rounds = {edition.by_id[place.entry].round for place in ranking.places}
+        rounds = {entry.round for entry in listed.entries}
         only = f"{last.entry.round} is the only round in this list"
         return {"change": f"no better result since {last.entry.round}" if len(rounds) > 1 else only, "first": ""}
-    other = edition.benchmark_titles[before.entry.benchmark]
+    other = listed.edition.benchmark_titles[before.entry.benchmark]
     note = f"{before.entry.title}; {other} is another edition of the benchmark"
-    return {"change": f"{_ratio(ranking, before, last)} since {before.entry.round}", "first": note}
+    return {"change": _say_ratio(listed, before, last), "first": note}
 
 
-def _ratio(ranking: Ranking, first: Record, last: Record) -> str:
-    ratio = last.value / first.value if ranking.better == "higher" else first.value / last.value
-    return f"×{say_number(ratio)}"
+def _say_ratio(listed: Listed, before: Record, now: Record) -> str:
+    return f"×{say_number(listed.ratio(before, now))} since {before.entry.round}"
 
 
-def _earlier_edition(edition: Edition, ranking: Ranking, now: Record) -> Record | None:
+def _earlier_edition(listed: Listed, lists: Sequence[Listed]) -> Record | None:
     """Return the best result of the first earlier round of the same workload, kind, division, basis and data."""
+    ranking, now = listed.ranking, listed.records[-1].entry
     fields = ("kind", "division", "basis", "data")
-    alike = [one for one in edition.rankings if all(getattr(one, name) == getattr(ranking, name) for name in fields)]
-    found = [record for one in alike if one.id != ranking.id for record in find_records(edition, one)]
-    found = [
-        one
-        for one in found
-        if one.entry.workload == now.entry.workload and (one.entry.year or 0) < (now.entry.year or 0)
-    ]
+    alike = [one for one in lists if all(getattr(one.ranking, name) == getattr(ranking, name) for name in fields)]
+    found = [record for one in alike if one.ranking.id != ranking.id for record in one.records]
+    found = [one for one in found if one.entry.workload == now.workload and (one.entry.year or 0) < (now.year or 0)]
     oldest = min((one.entry.year or 0 for one in found), default=0)
-    first = [one for one in found if one.entry.year == oldest]
-    key = (lambda one: -one.value) if ranking.better == "higher" else (lambda one: one.value)
-    return min(first, key=key, default=None)
+    best: Record | None = None
+    for record in found:
+        if record.entry.year == oldest and (best is None or listed.is_better(record, best)):
+            best = record
+    return best
 
 
-def _index_lists(edition: Edition) -> list[dict[str, Any]]:
+def _index_lists(lists: Sequence[Listed]) -> list[dict[str, Any]]:
     """Return one row per benchmark and rules, with the lists of each kind."""
-    rows: dict[tuple[str, str], dict[str, list[Ranking]]] = {}
-    for ranking in edition.rankings:
-        rows.setdefault((title_of(ranking), say_apart(edition, ranking)), {}).setdefault(ranking.kind, []).append(
-            ranking
-        )
+    rows: dict[tuple[str, str], dict[str, list[Listed]]] = {}
+    for one in lists:
+        key = (title_of(one.ranking), say_apart(one.edition, one.ranking))
+        rows.setdefault(key, {}).setdefault(one.ranking.kind, []).append(one)
     ordered = sorted(rows.items(), key=lambda item: (item[0][0].casefold(), item[0][1]))
     return [
         {
             "benchmark": benchmark,
             "rules": rules,
-            "cells": [[_list_link(edition, one) for one in kinds.get(kind, ())] for kind in KINDS],
+            "cells": [[_list_link(one) for one in kinds.get(kind, ())] for kind in KINDS],
         }
         for (benchmark, rules), kinds in ordered
     ]
 
 
-def _list_link(edition: Edition, ranking: Ranking) -> dict[str, str]:
-    leader = next((place for place in ranking.places if place.place is not None), None)
-    found = value_of(ranking, edition.by_id[leader.entry]) if leader else None
-    form = format_of(edition, ranking)
+def _list_link(listed: Listed) -> dict[str, str]:
+    leader, form = listed.leader, listed.form
     return {
-        "href": list_href(ranking),
-        "words": say_count(len(ranking.places), "result"),
-        "best": f"{found.say(form)} {form.unit}" if found else "none valid",
+        "href": list_href(listed.ranking),
+        "words": say_count(len(listed.entries), "result"),
+        "best": f"{leader.found.say(form)} {form.unit}" if leader else "none valid",
     }
 
 
-def record_rows(edition: Edition, benchmark: str, kind: str) -> tuple[list[dict[str, Any]], str]:
+def record_rows(lists: Sequence[Listed], benchmark: str, kind: str) -> tuple[list[dict[str, Any]], str]:
     """Return the records of all lists of one kind and benchmark for a chart, and their unit."""
-    rankings = [one for one in edition.rankings if (one.kind, one.benchmark) == (kind, benchmark)]
-    found = [(ranking, record) for ranking in rankings for record in find_records(edition, ranking)]
+    chosen = [one for one in lists if (one.ranking.kind, one.ranking.benchmark) == (kind, benchmark)]
+    found = [(one, record) for one in chosen for record in one.records]
     if not found:
         return [], ""
-    form = choose_format(rankings[0].quantity, rankings[0].unit, [record.value for _, record in found])
+    ranking = chosen[0].ranking
+    form = choose_format(ranking.quantity, ranking.unit, [record.value for _, record in found])
     rows = [
         {
-            "year": one.entry.year,
-            "value": one.value / form.factor,
-            "rules": say_apart(edition, ranking),
-            "said": f"{one.found.say(form)} {form.unit}, {one.found.say_interval(form)}",
-            **_tell(one.entry),
+            "year": record.entry.year,
+            "value": record.value / form.factor,
+            "rules": say_apart(one.edition, one.ranking),
+            "said": f"{record.found.say(form)} {form.unit}, {record.found.say_interval(form)}",
+            **_tell(record.entry),
         }
-        for ranking, one in found
-        if one.value > 0
+        for one, record in found
+        if record.value > 0
     ]
     return rows, form.unit
 
@@ -213,27 +169,23 @@ def _tell(entry: Entry) -> dict[str, str]:
     return {"title": entry.title, "round": entry.round, "href": f"result/{entry.id}.html"}
 
 
-def record_table(edition: Edition, benchmark: str) -> dict[str, Any]:
+def record_table(lists: Sequence[Listed], benchmark: str, title: str) -> dict[str, Any]:
     """Return the records of all lists of one benchmark as a table."""
-    rows = []
-    for ranking in edition.rankings:
-        if ranking.benchmark != benchmark:
-            continue
-        form = format_of(edition, ranking)
-        for record in find_records(edition, ranking):
-            entry = record.entry
-            rows.append(
-                [
-                    make_cell(f"{KINDS[ranking.kind]}, {say_apart(edition, ranking)}", list_href(ranking)),
-                    make_cell(entry.year),
-                    make_cell(entry.round),
-                    make_cell(f"{record.found.say(form)} {form.unit}", f"result/{entry.id}.html"),
-                    make_cell(record.found.say_interval(form)),
-                    make_cell(entry.title),
-                ]
-            )
+    rows = [
+        [
+            make_cell(f"{KINDS[one.ranking.kind]}, {say_apart(one.edition, one.ranking)}", list_href(one.ranking)),
+            make_cell(record.entry.year),
+            make_cell(record.entry.round),
+            make_cell(f"{record.found.say(one.form)} {one.form.unit}", f"result/{record.entry.id}.html"),
+            make_cell(record.found.say_interval(one.form)),
+            make_cell(record.entry.title),
+        ]
+        for one in lists
+        if one.ranking.benchmark == benchmark
+        for record in one.records
+    ]
     headings = ["List", "Year", "Round", "Record", "Interval", "Result"]
-    return make_table(f"Records of {edition.benchmark_titles[benchmark]}", headings, rows, (1, 3, 4))
+    return make_table(f"Records of {title}", headings, rows, (1, 3, 4))
 
 
 def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:

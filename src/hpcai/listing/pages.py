@@ -19,8 +19,9 @@ from hpcai.listing.entry_views import (
     make_result,
     make_table,
 )
+from hpcai.listing.listed import Listed, list_all
 from hpcai.listing.numbers import name_quantity
-from hpcai.listing.ranking_views import KINDS, SUBMIT_COMMAND, make_list, make_list_data, organisation_href
+from hpcai.listing.ranking_views import KINDS, SUBMIT_COMMAND, list_href, make_list, make_list_data, organisation_href
 from hpcai.listing.rendering import Site
 from hpcai.report.embedding import embed_json
 from hpcai.report.own_pages import find_sources
@@ -76,6 +77,11 @@ class _Maker:
     def by_organisation(self) -> Mapping[str, Sequence[Entry]]:
         """Results of each organisation, by its name."""
         return _grouped(self.edition, lambda entry: entry.organisation)
+
+    @cached_property
+    def lists(self) -> Sequence[Listed]:
+        """All lists, each with its values."""
+        return list_all(self.edition)
 
     @cached_property
     def benchmarks(self) -> Sequence[str]:
@@ -160,9 +166,9 @@ def _write_places(maker: _Maker) -> None:
 
 
 def _write_lists(maker: _Maker) -> None:
-    for ranking in maker.edition.rankings:
-        maker.site.write_page(f"list/{ranking.id}.html", "list", make_list(maker.edition, ranking))
-        for place, part in make_list_data(maker.edition, ranking):
+    for listed in maker.lists:
+        maker.site.write_page(list_href(listed.ranking), "list", make_list(listed))
+        for place, part in make_list_data(listed):
             maker.site.write_call(place, "(window.hpcaiList ??= []).push", part)
 
 
@@ -180,7 +186,7 @@ def _write_overviews(maker: _Maker) -> None:
     _write_simple(maker, "refused.html", "Refused submissions", question, refused)
     charts = [{**section["charts"][0], "page": "records.html"} for section in records if section["charts"]][:1]
     charts += [{**section["charts"][0], "page": "scaling.html"} for section in scaling if section["charts"]][:1]
-    view = {**overview.make_index(edition, charts), "metadata": embed_json(dataset_metadata(edition))}
+    view = {**overview.make_index(edition, maker.lists, charts), "metadata": embed_json(dataset_metadata(edition))}
     maker.site.write_page("index.html", "index", view)
     maker.site.write_page("compare.html", "compare", {})
     needed = overview.needed_table(edition)
@@ -197,12 +203,12 @@ def _record_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         benchmark_title = maker.edition.benchmark_titles[benchmark]
         charts = []
         for kind in CHARTED:
-            rows, unit = overview.record_rows(maker.edition, benchmark, kind)
+            rows, unit = overview.record_rows(maker.lists, benchmark, kind)
             if len({row["year"] for row in rows}) > 1:
                 title = f"{benchmark_title}: {KINDS[kind].lower()}"
                 sketch = draw_records(rows, KINDS[kind], unit)
                 charts.append(_chart(maker, f"records-{number}-{kind}", title, sketch, caption))
-        table = overview.record_table(maker.edition, benchmark)
+        table = overview.record_table(maker.lists, benchmark, benchmark_title)
         # One year is no course of anything: the table has its numbers.
         lines = [] if charts or not table["rows"] else ["All records are of one year: nothing has moved yet."]
         yield _section(benchmark_title, lines=lines, charts=charts, tables=[table])

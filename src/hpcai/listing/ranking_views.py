@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from hpcai.listing.entries import Edition, Entry, Place, Ranking, make_id
-from hpcai.listing.numbers import Format, choose_format
+from hpcai.listing.listed import Found, Listed
+from hpcai.listing.numbers import Format
 
 ROWS = 50
 """Rows in the page itself: what a reader without scripts sees, and everyone before the data are there."""
@@ -77,45 +78,11 @@ def say_apart(edition: Edition, ranking: Ranking) -> str:
     return ", ".join(part for part in parts if part)
 
 
-class Found(NamedTuple):
-    """The value that a list ranks, its bounds, and the smallest and largest of its runs [unit of the list]."""
-
-    value: float
-    low: float | None
-    high: float | None
-    least: float | None
-    most: float | None
-
-    def say(self, form: Format) -> str:
-        """Return the value without its unit."""
-        return form.say(self.value)
-
-    def say_interval(self, form: Format) -> str:
-        """Return the interval; without one how far apart its runs are."""
-        return form.say_interval(self.low, self.high, self.least, self.most)
-
-
-def value_of(ranking: Ranking, entry: Entry) -> Found | None:
-    """Return the value that a list ranks; None without one."""
-    per_unit = ranking.kind == "throughput_per_unit"
-    number = entry.number("train_rate_samples_per_s" if per_unit else ranking.quantity)
-    share = entry.units if per_unit else 1
-    if number is None or not share:
-        return None
-    bounds = (number.low, number.high, number.least, number.most)
-    return Found(number.value / share, *(None if bound is None else bound / share for bound in bounds))
-
-
-def format_of(edition: Edition, ranking: Ranking) -> Format:
-    """Return the unit in which a list shows its values."""
-    found = (value_of(ranking, edition.by_id[place.entry]) for place in ranking.places)
-    return choose_format(ranking.quantity, ranking.unit, [one.value for one in found if one])
-
-
-def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
+def make_list(listed: Listed) -> dict[str, Any]:
     """Return the template data of one list."""
-    form = format_of(edition, ranking)
-    rows = [_make_row(edition, ranking, place, form) for place in ranking.places[:ROWS]]
+    edition, ranking, form = listed.edition, listed.ranking, listed.form
+    shown = zip(ranking.places[:ROWS], listed.entries, listed.found, strict=False)
+    rows = [_make_row(edition, place, entry, found, form) for place, entry, found in shown]
     return {
         "title": f"{KINDS[ranking.kind]}: {title_of(ranking)}, {say_apart(edition, ranking)}",
         "question": say_rules(ranking),
@@ -158,26 +125,26 @@ def say_needed(edition: Edition, ranking: Ranking) -> str:
     return f"{_say_trained(edition, ranking)}{division}, with {evidence}."
 
 
-def make_list_data(edition: Edition, ranking: Ranking) -> Iterator[tuple[str, dict[str, Any]]]:
+def make_list_data(listed: Listed) -> Iterator[tuple[str, dict[str, Any]]]:
     """Return the data of one list in parts: first what makes the page answer, then the rest; each with its path."""
-    form = format_of(edition, ranking)
+    ranking = listed.ranking
     ends = [*range(FIRST_PART, len(ranking.places), LATER_PARTS), len(ranking.places)]
     names = [f"{ranking.id}.js", *(f"{ranking.id}.{number}.js" for number in range(1, len(ends)))]
     about = {
         "better": ranking.better,
         "total": len(ranking.places),
         "parts": names[1:],
-        "first": {"format": {"factor": form.factor}, "results": "../result/", "compare": "../compare.html"},
+        "first": {"format": {"factor": listed.form.factor}, "results": "../result/", "compare": "../compare.html"},
     }
     for name, start, end in zip(names, [0, *ends], ends, strict=False):
-        part = _make_part(edition, ranking, ranking.places[start:end])
+        part = _make_part(listed, start, end)
         yield f"list/{name}", {**part, **about} if start == 0 else part
 
 
-def _make_part(edition: Edition, ranking: Ranking, places: Sequence[Place]) -> dict[str, Any]:
+def _make_part(listed: Listed, start: int, end: int) -> dict[str, Any]:
     """Return columns of some places; texts are numbers of their word."""
-    entries = [edition.by_id[place.entry] for place in places]
-    found = [value_of(ranking, entry) for entry in entries]
+    edition, places = listed.edition, listed.ranking.places[start:end]
+    entries, found = listed.entries[start:end], listed.found[start:end]
     words: dict[str, list[Any]] = {}
     columns: dict[str, list[Any]] = {
         "id": [entry.id for entry in entries],
@@ -192,9 +159,7 @@ def _make_part(edition: Edition, ranking: Ranking, places: Sequence[Place]) -> d
     return {"columns": columns, "words": words}
 
 
-def _make_row(edition: Edition, ranking: Ranking, place: Place, form: Format) -> dict[str, Any]:
-    entry = edition.by_id[place.entry]
-    found = value_of(ranking, entry)
+def _make_row(edition: Edition, place: Place, entry: Entry, found: Found | None, form: Format) -> dict[str, Any]:
     score = _score(entry)
     return {
         "place": "not valid" if place.place is None else place.place,
