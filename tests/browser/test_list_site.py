@@ -265,8 +265,9 @@ def test_settings_that_differ_are_shown_and_the_others_folded(visit: Visit, edit
     page = visit.open(f"compare.html?results={one.entry},{other.entry}")
     page.wait_for_selector("html.interactive")
     texts = "rows => rows.map((row) => [...row.cells].slice(1).map((cell) => cell.textContent))"
-    differing = page.eval_on_selector_all("section > .scroll > table:has-text('differ') tbody tr", texts)
-    same = page.eval_on_selector_all("details table tbody tr", texts)
+    table = page.locator("table", has=page.locator("caption", has_text="Settings that differ"))
+    differing = table.locator("tbody tr").evaluate_all(texts)
+    same = page.locator("details table tbody tr").evaluate_all(texts)
     assert differing
     assert same
     assert all(first != second for first, second in differing)

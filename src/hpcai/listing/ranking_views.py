@@ -12,6 +12,8 @@ ROWS = 50
 """Rows in the page itself: what a reader without scripts sees, and everyone before the data are there."""
 FIRST_PART, LATER_PARTS = 500, 5000
 """Rows in the first part of a list's data, which the page waits for, and in each of those that follow."""
+SHOWN = ("value", "low", "high")
+"""Columns of numbers that every list has."""
 KINDS = {
     "time_to_train": "Time to train",
     "throughput_per_unit": "Throughput per accelerator",
@@ -149,7 +151,7 @@ def _make_part(listed: Listed, start: int, end: int) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {
         "id": [entry.id for entry in entries],
         "place": [place.place for place in places],
-        **{name: [_rounded(one and getattr(one, name)) for one in found] for name in Found._fields},
+        **_number_columns(found),
         "scale": [entry.units for entry in entries],
         "score": [_score(entry) for entry in entries],
     }
@@ -202,6 +204,16 @@ def _year(_: Edition, entry: Entry) -> dict[str, str] | None:
 
 def _score(entry: Entry) -> int | None:
     return None if entry.reproducibility is None else round(entry.reproducibility.score)
+
+
+def _number_columns(found: Sequence[Found | None]) -> dict[str, list[float | None]]:
+    """Return the columns of values and bounds; the smallest and largest run only where they are shown."""
+    names = [name for name in Found._fields if name in SHOWN or any(one and _only_runs(one) for one in found)]
+    return {name: [_rounded(one and getattr(one, name)) for one in found] for name in names}
+
+
+def _only_runs(found: Found) -> bool:
+    return found.low is None and found.least is not None
 
 
 def _rounded(value: float | None) -> float | None:
