@@ -14,6 +14,7 @@ from hpcai.report.embedding import read_size
 
 WIDTH, HEIGHT = 620, 260
 """Size of a panel [pixel]."""
+AXIS = {"labelOverlap": "greedy", "labelSeparation": 8}
 EDGE = 10
 """Room between the outermost mark and the edge of a panel [pixel]."""
 LEGEND_LIMIT = 24
@@ -117,12 +118,12 @@ def draw_scaling(rows: Rows, title: str, unit: str) -> Sketch:
 
 
 def draw_predictions(rows: Rows, unit: str) -> Sketch:
-    """Draw what was measured later against what was predicted, with the line on which both are equal.
+    """Draw what was measured against what was predicted, with the line on which both are equal.
 
     Parameters
     ----------
     rows
-        One per prediction with a later result: ``predicted``, ``measured`` [unit], ``benchmark``; and for the reader
+        One per prediction with a result: ``predicted``, ``measured`` [unit], ``benchmark``; and for the reader
         ``title``, ``foretold``, ``said``, ``href``.
     unit
         Of both axes.
@@ -131,10 +132,10 @@ def draw_predictions(rows: Rows, unit: str) -> Sketch:
     ends = [{"predicted": edge, "measured": edge} for edge in (min(values), max(values))]
     axes = {
         "x": _logarithmic("predicted", f"predicted [{unit}]"),
-        "y": _logarithmic("measured", f"measured later [{unit}]"),
+        "y": _logarithmic("measured", f"measured [{unit}]"),
     }
     line = {"data": {"values": ends}, "mark": {"type": "line", "color": MUTED, "strokeDash": [4, 4]}, "encoding": axes}
-    seen = _answering([("foretold", "predicted"), ("said", "measured later"), ("benchmark", "benchmark")])
+    seen = _answering([("foretold", "predicted"), ("said", "measured"), ("benchmark", "benchmark")])
     points = {
         "mark": _mark("point", size=60),
         "params": [_choice("benchmark")],
@@ -166,7 +167,7 @@ def _of(column: str, title: str, kind: str) -> Spec:
 
 
 def _logarithmic(column: str, title: str, base: int = 10) -> Spec:
-    return {**_of(column, title, "quantitative"), "scale": {"type": "log", "base": base, "padding": EDGE}}
+    return {**_of(column, title, "quantitative"), "scale": {"type": "log", "base": base, "padding": EDGE}, "axis": AXIS}
 
 
 def _mark(kind: str, size: int) -> Spec:

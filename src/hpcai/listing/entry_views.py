@@ -53,6 +53,7 @@ def make_result(edition: Edition, entry: Entry, ranks: RankOf) -> dict[str, Any]
         "division": entry.division or "no",
         "method": entry.basis,
         "values": [_value(number, ranks.get((entry.id, number.quantity), ())) for number in entry.numbers],
+        "compare": _comparison(entry, ranks),
         "groups": [_about(edition, entry), _settings(entry), _reproducibility(entry)],
         "verdict": say_verdict(entry.verdict),
         "judge": entry.verdict.judge,
@@ -65,6 +66,13 @@ def make_result(edition: Edition, entry: Entry, ranks: RankOf) -> dict[str, Any]
         "citation": cite_entry(edition, entry),
         "bibtex": say_bibtex(entry.id, entry.title, entry.organisation, edition),
     }
+
+
+def _comparison(entry: Entry, ranks: RankOf) -> str:
+    """Return where others to compare a result with are: its first list, in which it is chosen already."""
+    lists = (href for number in entry.numbers for href, _ in ranks.get((entry.id, number.quantity), ()))
+    page = next(lists, "")
+    return f"{page}?compare={entry.id}" if page else f"compare.html?results={entry.id}"
 
 
 def _reasons(verdict: Verdict) -> list[tuple[str, list[str], bool]]:

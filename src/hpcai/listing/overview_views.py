@@ -241,7 +241,7 @@ def predicted_quantities(edition: Edition) -> list[str]:
 
 
 def prediction_rows(edition: Edition, quantity: str) -> list[dict[str, Any]]:
-    """Return predictions of one quantity with the later result, in the unit of the number."""
+    """Return predictions of one quantity with the result, in the unit of the number."""
     rows = []
     for prediction in edition.predictions:
         entry = edition.by_id.get(prediction.entry)
@@ -266,8 +266,15 @@ def prediction_rows(edition: Edition, quantity: str) -> list[dict[str, Any]]:
     return rows
 
 
+def scale_predictions(quantity: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+    """Return predictions in the unit in which a chart shows them, and this unit."""
+    form = choose_format(quantity, rows[0]["unit"], [row[name] for row in rows for name in ("predicted", "measured")])
+    scaled = [{**row, **{name: row[name] / form.factor for name in ("predicted", "measured")}} for row in rows]
+    return scaled, form.unit
+
+
 def prediction_table(quantity: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return predictions beside later results, with the error and whether the interval held."""
+    """Return predictions beside results, with the error and whether the interval held."""
     shown = []
     for row in rows:
         form = choose_format(quantity, row["unit"], [row["predicted"], row["measured"]])
@@ -285,7 +292,7 @@ def prediction_table(quantity: str, rows: Sequence[Mapping[str, Any]]) -> dict[s
                 make_cell(row["made_from"]),
             ]
         )
-    headings = ["Result", "Predicted", "Interval", "Measured later", "Error", "In the interval", "Predicted from"]
+    headings = ["Result", "Predicted", "Interval", "Measured", "Error", "In the interval", "Predicted from"]
     return make_table(f"Predictions of {name_quantity(quantity)}", headings, shown, (1, 2, 3, 4))
 
 

@@ -234,8 +234,8 @@ def _write_predictions(maker: _Maker) -> None:
     if not sections:
         (maker.site.folder / PREDICTIONS).unlink(missing_ok=True)
         return
-    question = "Predictions that were made from earlier results, beside what was measured later."
-    _write_simple(maker, PREDICTIONS, "Predictions beside later results", question, *sections)
+    question = "What was predicted from earlier results or by a model, beside what was published or measured."
+    _write_simple(maker, PREDICTIONS, "Predictions beside results", question, *sections)
 
 
 def _prediction_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
@@ -243,8 +243,8 @@ def _prediction_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         rows = overview.prediction_rows(maker.edition, quantity)
         charts = []
         if all(min(row["predicted"], row["measured"]) > 0 for row in rows):
-            sketch = draw_predictions(rows, rows[0]["unit"])
-            caption = "On the dashed line a prediction equals the later result. Both axes are logarithmic."
+            sketch = draw_predictions(*overview.scale_predictions(quantity, rows))
+            caption = "On the dashed line a prediction equals the result. Both axes are logarithmic."
             charts.append(
                 _chart(maker, f"predictions-{number}", f"Predictions of {name_quantity(quantity)}", sketch, caption)
             )

@@ -72,11 +72,11 @@ class Site:
 
     def write_data(self, place: str, before: str, data: object) -> None:
         """Write data as a script, which a page may load from a file as well: ``before = data;``."""
-        self._write(place, f"{before} = {embed_json(data)};\n")
+        self._write(place, f"{before} = {embed_json(_plainly(data))};\n")
 
     def write_call(self, place: str, function: str, data: object) -> None:
         """Write data as a script that gives them to a function."""
-        self._write(place, f"{function}({embed_json(data)});\n")
+        self._write(place, f"{function}({embed_json(_plainly(data))});\n")
 
     def write_text(self, place: str, text: str) -> None:
         """Write any other file."""
@@ -108,6 +108,15 @@ def _write_chart_library(path: Path) -> None:
         if known.readline() == seal.encode():
             return
     write_atomically(path, (seal + chart_library()).encode())
+
+
+def _plainly(data: Any) -> Any:  # noqa: ANN401  JSON
+    """Return data whose texts have no unprintable characters: a mark of direction would turn numbers round."""
+    if isinstance(data, str):
+        return _finalize(data)
+    if isinstance(data, Mapping):
+        return {key: _plainly(value) for key, value in data.items()}
+    return [_plainly(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def _finalize(value: object) -> object:

@@ -129,6 +129,15 @@ def test_data_of_a_script_cannot_end_it(edition: Edition, tmp_path: Path) -> Non
     assert json.loads(text[4:-2])["title"].startswith(hostile.title)
 
 
+def test_data_of_a_script_have_no_marks_of_direction(edition: Edition, tmp_path: Path) -> None:
+    hostile = next(entry for entry in edition.entries if entry.organisation == RIGHT_TO_LEFT)
+    Site(tmp_path, SOURCES).write_data("x.js", "x", make_compared(edition, hostile))
+    text = (tmp_path / "x.js").read_text()
+    assert "\u202e" not in text
+    assert "\\u202e" not in text.lower()
+    assert json.loads(text[4:-2])["id"] == hostile.id
+
+
 def test_bibtex_keeps_its_braces() -> None:
     text = say_bibtex("key", "a}\\input{x}", "{author", make_edition(3))
     assert text.count("{") == text.count("}")
