@@ -72,8 +72,6 @@ def number_from(
         Rows of all valid runs, those that a mean leaves out included: their smallest and largest value is no interval
         of the mean, but tells how far apart they are.
     """
-    from hpcai.metrics.statistics.summaries import INTERVAL  # SciPy's statistics take a second to import
-
     value = number_of(row, quantity)
     if not math.isfinite(value) or (value <= 0 and quantity not in ZERO_COUNTS):
         return None
@@ -86,13 +84,19 @@ def number_from(
         value=value,
         low=low if bounded else None,
         high=high if bounded else None,
-        interval=f"{INTERVAL} runs" if bounded else "",
+        interval=_say_interval() if bounded else "",
         least=min(single) if len(single) > 1 else None,
         most=max(single) if len(single) > 1 else None,
         n=n,
         method=shorten(method),
         source=shorten(text_of(row.get("source"))),
     )
+
+
+def _say_interval() -> str:
+    from hpcai.metrics.statistics.summaries import INTERVAL  # SciPy's statistics take a second to import
+
+    return f"{INTERVAL} runs"
 
 
 def numbers_from(
@@ -112,7 +116,7 @@ def run_from(row: Mapping[str, Any], *, name: str, counted: bool, time: str, com
     """Return a row of a table of runs; `time` names the column with the time by the suite's rules."""
     return Run(
         name=shorten(name),
-        outcome=shorten(text_of(row.get("outcome") or row.get("claim"))),
+        outcome=shorten(text_of(row.get("outcome"))),
         counted=counted,
         time_s=optional(number_of(row, time)),
         samples_per_s=optional(number_of(row, "train_rate_samples_per_s")),

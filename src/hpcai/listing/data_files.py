@@ -130,15 +130,18 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
     ----------
     OWASP, CSV injection.
     """
-    words = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
-    safe = table.assign(**{name: table[name].map(disarm) for name in words})
-    write_atomically(path, safe.to_csv(index=False, lineterminator="\n").encode())
+    safe = table.copy(deep=False)
+    for name in table.columns:
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            # Few of many cells are different ones, and hardly any has to change.
+            texts = [cell for cell in table[name].unique() if isinstance(cell, str)]
+            changed = {cell: words for cell in texts if (words := disarm(cell)) != cell}
+            safe[name] = table[name].replace(changed) if changed else table[name]
+    write_atomically(path, safe.to_csv(index=False, lineterminator="\n").encode("utf-8"))
 
 
-def disarm(cell: object) -> object:
+def disarm(cell: str) -> str:
     """Return a cell that no spreadsheet takes for a formula; a carriage return would begin another cell."""
-    if not isinstance(cell, str):
-        return cell
     words = cell.replace("\r", " ")
     return f"'{words}" if cell.startswith(FORMULA) else words
 

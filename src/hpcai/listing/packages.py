@@ -87,16 +87,18 @@ def read_source(source: Source, today: date) -> Content:
 
 
 def _read_plain(source: Source, today: date, organisation: str = "") -> Content:
-    # Only what is read for the first time needs the code that judges it, which takes a second to import.
-    from hpcai.listing.declared import read_declared
-    from hpcai.listing.own import read_own
-    from hpcai.listing.rounds import read_round_source
-
+    # Only what is read for the first time needs the code that judges it, which takes seconds to import.
     files = {file.path: file for file in digest_files(source.path, list_files(source.path))}
     if source.kind == "round":
+        from hpcai.listing.rounds import read_round_source
+
         return read_round_source(source.path, source.name, files, today)
     if source.kind == "declared":
+        from hpcai.listing.declared import read_declared
+
         return read_declared(source.path, source.name, files, today, organisation)
+    from hpcai.listing.own import read_own
+
     return read_own(source.path, source.name, files, today, source.kind, organisation)
 
 

@@ -180,6 +180,7 @@ class _Round:
         runs, own = tables["mlperf_runs"], tables["runs"]
         self.counted = frozenset(own.loc[own["dropped"].eq("") & own["outcome"].eq("converged"), "record_path"])
         self.runs = _by_folder(runs, "source")
+        self.outcomes = dict(zip(own["record_path"], own["outcome"], strict=True))
         trials = tables["run_scores"]
         valid = trials["run_id"].isin(own.loc[own["valid_for"] != "none", "run_id"])
         self.trials = _by_folder(trials[valid], "record_path")
@@ -267,6 +268,8 @@ class _Round:
     def _run(self, row: Row) -> Run:
         complies = bool(row["complies"]) if has_rules(self.checked) else None
         counted, name = row["source"] in self.counted, PurePosixPath(str(row["source"])).name
+        # Logs of v0.7 claim nothing: whether a run converged follows from its quality.
+        row = row | {"outcome": self.outcomes.get(row["source"], row["claim"])}
         return run_from(row, name=name, counted=counted, time="run_s", complies=complies)
 
     def _evidence(self, submission: Submission) -> tuple[File, ...]:
