@@ -22,8 +22,8 @@ SIGN_WIDTH, SYMBOL_WIDTH = 6.6, 34
 """Mean width of a sign of a legend, and width of its symbol with the gaps [pixel]."""
 MOST_POINTS = 1500
 """Points per panel; a picture with more is neither read nor loaded with pleasure."""
-LONGEST = 60
-"""Length of a name in a legend [characters]; the table below a chart has the whole name."""
+LONGEST, LONGEST_TITLE = 60, 200
+"""Length of a name in a legend, and above the numbers of a mark [characters]; tables have the whole names."""
 ALT = Message("charts.alt", "{title}: {points} points; the table below has the numbers.")
 
 STYLE = {
@@ -38,7 +38,7 @@ STYLE = {
 """Legends stand below each other, and the symbols of shapes are readable on dark paper as well."""
 Rows = Sequence[Mapping[str, Any]]
 Spec = dict[str, Any]
-"""Vega-Lite, or a part of it. It is written as it is: importing Altair takes a third of the time of a small build."""
+"""Vega-Lite, or a part of it. It is written as it is: every build would pay for importing Altair."""
 
 
 @dataclass(frozen=True)
@@ -202,14 +202,20 @@ def _answering(tips: Sequence[tuple[str, str]]) -> Spec:
 
 def _shortened(rows: Rows) -> list[Spec]:
     """Return rows with texts that fit a legend; unprintable characters have no glyph."""
-    return [{key: value if key == "href" else _shorten(value) for key, value in row.items()} for row in rows]
+    return [
+        {
+            key: value if key == "href" else _shorten(value, LONGEST_TITLE if key == "title" else LONGEST)
+            for key, value in row.items()
+        }
+        for row in rows
+    ]
 
 
-def _shorten(value: object) -> object:
+def _shorten(value: object, most: int = LONGEST) -> object:
     if not isinstance(value, str):
         return value
     text = "".join(sign for sign in value if sign.isprintable())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _finish(chart: Spec, rows: Rows, title: str) -> Sketch:
