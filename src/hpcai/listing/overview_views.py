@@ -28,9 +28,9 @@ ANSWERED = "throughput_per_unit"
 def make_index(edition: Edition, lists: Sequence[Listed], charts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the template data of the front page."""
     ordered = sorted((one for one in lists if one.ranking.kind == ANSWERED), key=_official_first)
-    answered = [one.ranking for one in ordered]
-    answers = [answer for one in ordered if (answer := _answer(one, lists))]
-    example = next(iter([*answered, *edition.rankings]), None)
+    led = [(one, one.leader) for one in ordered if one.leader]
+    answers = [_answer(one, leader, lists) for one, leader in led]
+    example = next((one.ranking for one in (*(one for one, _ in led), *lists)), None)
     machines, results = len(edition.machines), len(edition.entries)
     count = f"{say_count(results, 'result')} of {say_count(machines, 'machine')}"
     return {
@@ -40,9 +40,7 @@ def make_index(edition: Edition, lists: Sequence[Listed], charts: Sequence[Mappi
         "not_judged": NOT_JUDGED if any(not one.judged for one in edition.rankings) else "",
         "needed": say_needed(edition, example) if example else "Any result with its logs.",
         "cite_short": cite_edition(edition),
-        "refused_words": f"{say_count(len(edition.refused), 'submission or result')} failed a check, with the reasons."
-        if edition.refused
-        else "Nothing in this edition.",
+        "refused_words": _say_refused(len(edition.refused)),
         "lists": _index_lists(lists),
         "kinds": list(KINDS.values()),
         "charts": charts,
@@ -51,18 +49,21 @@ def make_index(edition: Edition, lists: Sequence[Listed], charts: Sequence[Mappi
     }
 
 
+def _say_refused(number: int) -> str:
+    if not number:
+        return "Nothing in this edition."
+    return f"{number} {'submission or result' if number == 1 else 'submissions or results'} failed a check."
+
+
 def _official_first(listed: Listed) -> tuple[Any, ...]:
     ranking = listed.ranking
     bases = get_args(Basis)
     return ranking.benchmark.casefold(), ranking.data != "official", bases.index(ranking.basis), ranking.division
 
 
-def _answer(listed: Listed, lists: Sequence[Listed]) -> dict[str, Any] | None:
+def _answer(listed: Listed, leader: Record, lists: Sequence[Listed]) -> dict[str, Any]:
     """Return who leads a list, and how its record changed since its first round."""
-    leader, edition, form = listed.leader, listed.edition, listed.form
-    if leader is None:
-        return None
-    entry = leader.entry
+    edition, form, entry = listed.edition, listed.form, leader.entry
     machine = edition.machines_by_id.get(entry.machine)
     return {
         "benchmark": title_of(listed.ranking),

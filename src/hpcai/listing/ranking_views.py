@@ -113,8 +113,8 @@ def _say_trained(edition: Edition, ranking: Ranking) -> str:
     """Return what was trained to what quality on what data."""
     metric = next((edition.by_id[place.entry].quality_metric for place in ranking.places), "").replace("_", " ")
     target = "" if ranking.quality_target is None else f" to the target {metric} {ranking.quality_target:g}"
-    own = ranking.dataset.startswith(ranking.benchmark)
-    data = f"its {ranking.data} data" if own else say_data(ranking.dataset, ranking.data)
+    own = ranking.data == "official" and ranking.dataset.startswith(ranking.benchmark)
+    data = "its official data" if own else say_data(ranking.dataset, ranking.data)
     return f"{title_of(ranking)} trained{target} on {data}"
 
 
