@@ -4,6 +4,7 @@ import datetime
 import json
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -64,8 +65,11 @@ def entry_table(entries: Iterable[Entry]) -> pd.DataFrame:
     return frame
 
 
+_plain_of = attrgetter(*PLAIN)
+
+
 def _entry_row(entry: Entry) -> dict[str, Any]:
-    plain = {name: getattr(entry, name) for name in PLAIN}
+    plain = dict(zip(PLAIN, _plain_of(entry), strict=True))
     numbers = {number.quantity: number.value for number in entry.numbers}
     return {
         **plain,
@@ -80,7 +84,8 @@ def _entry_row(entry: Entry) -> dict[str, Any]:
 def number_table(entries: Iterable[Entry]) -> pd.DataFrame:
     """Return one row per number of an entry, with unit, interval, method and source."""
     names = tuple(Number.model_fields)
-    rows = [(entry.id, *(getattr(one, name) for name in names)) for entry in entries for one in entry.numbers]
+    values_of = attrgetter(*names)
+    rows = [(entry.id, *values_of(one)) for entry in entries for one in entry.numbers]
     frame = pd.DataFrame(rows, columns=["entry", *names])
     frame["n"] = frame["n"].astype("Int64")
     return frame.astype(dict.fromkeys(("value", "low", "high", "least", "most"), "float64"))

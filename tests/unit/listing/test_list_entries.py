@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from unit.listing.list_factory import write_declared, write_results
+from unit.listing.list_factory import pack, write_declared, write_results
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 from unit.mlperf_hpc.submission.result_factory import INSTANCES, write_group
 from unit.record_factory import make_image_benchmark, make_record
@@ -20,9 +20,9 @@ from hpcai.listing.data_files import list_schema
 from hpcai.listing.declared import read_declared
 from hpcai.listing.entries import make_id
 from hpcai.listing.own import read_own
-from hpcai.listing.packages import make_submission, read_submission, write_package, write_repository
+from hpcai.listing.packages import make_submission, read_source, read_submission, write_package, write_repository
 from hpcai.listing.rounds import read_round_source
-from hpcai.listing.sources import digest_files, kind_of, list_files
+from hpcai.listing.sources import Source, digest_files, kind_of, list_files
 from hpcai.metrics.reproducibility import FULL
 from hpcai.records.run import read_part, write_json
 from hpcai.records.weak import GROUP, WeakGroup
@@ -91,6 +91,16 @@ def test_a_package_is_what_the_list_accepts_and_tells_its_size(tmp_path):
     assert (package.files, package.bytes) == (1, source.stat().st_size)
     assert kind_of(tmp_path / "mine") == "package"
     assert read_submission(tmp_path / "mine" / "submission.yaml") == submission
+
+
+def test_a_package_of_a_study_keeps_its_groups_and_what_it_says_of_its_machine(results, tmp_path):
+    write_group(results)
+    write_overview(results)
+    whole = read_own(results, "study", files_of(results), TODAY, "results")
+    pack(results, tmp_path / "in")
+    packed = read_source(Source("results", "package", tmp_path / "in" / "results"), TODAY)
+    assert [one.scaling for one in packed.entries] == [one.scaling for one in whole.entries]
+    assert packed.machines[0].numbers == whole.machines[0].numbers != ()
 
 
 def test_nothing_without_a_result_becomes_a_package(tmp_path):
@@ -187,11 +197,15 @@ OVERVIEW = {
 }
 
 
-def test_a_machine_has_the_numbers_of_its_study_that_are_no_results(results):
+def write_overview(results: Path) -> None:
     columns = columns_of("machine_overview")
     blank = dict.fromkeys([name for name in columns if name not in OVERVIEW], "x")
     table = pd.DataFrame({**blank, **OVERVIEW})[[*columns]]
     write_parquet(table, results / "tables" / "machine_overview.parquet")
+
+
+def test_a_machine_has_the_numbers_of_its_study_that_are_no_results(results):
+    write_overview(results)
     (machine,) = read_own(results, "study", files_of(results), TODAY, "results").machines
     found = {number.quantity: (number.value, number.unit, number.n) for number in machine.numbers}
     assert found == {

@@ -10,9 +10,10 @@ from unit.listing.list_factory import DAY, pack, write_declared
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 from unit.refusals import refused
 
-from hpcai.core.errors import ParseError
+from hpcai.core.errors import ConfigError, ParseError
 from hpcai.listing import own_records, packages, rankings, rounds, sources
 from hpcai.listing.build import Wanted, build_site
+from hpcai.mlperf_hpc.rounds import limits
 from hpcai.records import folders
 from hpcai.records.folders import write_manifest
 
@@ -151,6 +152,19 @@ def test_an_archive_with_a_link_to_a_log_is_refused(tmp_path, built):
     assert codes(built()) == {rounds.UNSAFE.code}
 
 
+def test_an_archive_with_a_name_that_is_no_text_is_refused(tmp_path, built):
+    name = "round/ORG/results/machine/strong/cosmoflow/\udcff/result_2.txt"
+    round_archive(tmp_path, tarfile.TarInfo(name), b"x")
+    assert codes(built()) == {rounds.UNSAFE.code}
+
+
+def test_an_archive_with_a_log_that_is_too_large_is_refused(tmp_path, built, monkeypatch):
+    monkeypatch.setattr(limits, "FILE_BYTES", 500_000)
+    name = "round/ORG/results/machine/strong/cosmoflow/result_2.txt"
+    round_archive(tmp_path, tarfile.TarInfo(name), b" " * 500_001)
+    assert codes(built()) == {rounds.UNSAFE.code}
+
+
 def test_a_damaged_archive_is_refused(tmp_path, built):
     archive = round_archive(tmp_path)
     archive.write_bytes(archive.read_bytes()[:4000])
@@ -160,6 +174,19 @@ def test_a_damaged_archive_is_refused(tmp_path, built):
 def test_logs_of_the_future_are_refused(tmp_path, built):
     round_archive(tmp_path)
     assert codes(built(today=date(2019, 1, 1))) == {rounds.FUTURE.code}
+
+
+def test_what_is_no_submission_cannot_be_handed_in(tmp_path):
+    source = tmp_path / "notes.txt"
+    source.write_text("nothing")
+    with refused(ConfigError, packages.NO_SUBMISSION):
+        pack(source, tmp_path / "in")
+
+
+def test_a_round_without_a_result_cannot_be_handed_in(tmp_path):
+    write_tree(tmp_path / "round", pruned=[log_text()])
+    with refused(ParseError, packages.NOT_ACCEPTED):
+        pack(tmp_path / "round", tmp_path / "in")
 
 
 def test_a_secret_is_never_written(tmp_path):
