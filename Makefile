@@ -95,7 +95,7 @@ $(DOCS)/requirements.txt: docs/requirements.txt
 	$(DOCS)/bin/python -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r $<
 	@cp $< $@
 
-screenshots: env ## take screenshots of results/report.html for README and docs (needs chromium)
+screenshots: env ## take screenshots of results/report.html and list-site for README and docs (needs chromium)
 	$(BIN)/python tests/browser/screenshots.py $(ARGS)
 
 schema: env ## write config/schema.json from the models

@@ -13,14 +13,11 @@
   const foreign = (text) => element("bdi", {}, text);
   const none = (text) => element("span", { className: "none" }, text);
 
-  const load = (id) => new Promise((done) => {
-    if (window.hpcaiResults?.[id]) { done(window.hpcaiResults[id]); return; }
-    if (!IDENTIFIER.test(id)) { done(null); return; }
-    const script = element("script", { src: `${results}${id}.js` });
-    script.addEventListener("load", () => done(window.hpcaiResults?.[id] ?? null));
-    script.addEventListener("error", () => done(null));
-    document.head.append(script);
-  });
+  const known = (id) => (Object.hasOwn(window.hpcaiResults ?? {}, id) ? window.hpcaiResults[id] : null);
+  const load = async (id) => {
+    if (!known(id) && IDENTIFIER.test(id)) await window.hpcaiLoad(`${results}${id}.js`).catch(() => {});
+    return known(id);
+  };
 
   const makeTable = (caption, headings, rows) => {
     const head = element("tr", {}, ...headings.map((one) => element("th", { scope: "col" }, one)));
@@ -33,27 +30,31 @@
   const makeSection = (title, ...parts) => element("section", { className: "part" }, element("h2", {}, title), ...parts);
   const titles = (found) => found.map((one, number) => element("a", { href: `${results}${one.id}.html` }, `${"ABCD"[number]}: `, foreign(one.title)));
 
+  // A closed part of the page.
+  const fold = (title, ...parts) => element("details", {}, element("summary", {}, title), ...parts);
+  const say = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
+
   const settings = (found) => {
     const names = [...new Set(found.flatMap((one) => one.facts.map(([name]) => name)))];
     const facts = found.map((one) => new Map(one.facts));
-    const rows = names.map((name) => {
-      const cells = facts.map((one) => one.get(name) ?? "");
-      const differs = new Set(cells).size > 1;
-      const head = element("th", { scope: "row" }, name, ...(differs ? [element("span", { className: "note" }, "differs")] : []));
-      return element("tr", { className: differs ? "differs" : "" }, head, ...cells.map((text) => element("td", {}, text ? foreign(text) : none("not known"))));
-    });
-    const number = rows.filter((row) => row.className).length;
-    return makeSection("Setting", element("p", {}, `${number} of ${names.length} settings differ.`), makeTable("Setting of each result", ["Setting", ...titles(found)], rows));
+    const valuesOf = (name) => facts.map((one) => one.get(name) ?? "");
+    const makeRow = (name) => element("tr", {}, element("th", { scope: "row" }, name), ...valuesOf(name).map((text) => element("td", {}, text ? foreign(text) : none("not stated"))));
+    const makeSettings = (caption, chosen) => makeTable(caption, ["Setting", ...titles(found)], chosen.map(makeRow));
+    const differing = names.filter((name) => new Set(valuesOf(name)).size > 1);
+    const shared = names.filter((name) => !differing.includes(name));
+    const parts = differing.length ? [makeSettings("Settings that differ", differing)] : [element("p", { className: "missing" }, `${say(shared.length, "stated setting")}: all the same.`)];
+    if (shared.length) parts.push(fold(`${say(shared.length, "setting")} ${shared.length === 1 ? "is" : "are"} the same`, makeSettings("Settings that are the same", shared)));
+    return makeSection(`What differs in setting: ${differing.length} of ${names.length}`, ...parts);
   };
 
   const outcomes = (found) => {
-    const known = new Map(found.flatMap((one) => one.values.map((value) => [value.name, value])));
-    const rows = [...known.values()].map((kind) => {
+    const kinds = new Map(found.flatMap((one) => one.values.map((value) => [value.name, value])));
+    const rows = [...kinds.values()].map((kind) => {
       const cells = found.map((one) => {
         const value = one.values.find(({ name }) => name === kind.name);
         if (!value) return element("td", { className: "number" }, none("not given"));
         const runs = value.repeats.length ? `, n = ${value.repeats.length}` : "";
-        return element("td", { className: "number" }, element("span", { className: "value" }, `${sayNumber(value.value, value)} ${value.unit}`), element("span", { className: "note" }, `${sayInterval(value.low ?? NaN, value.high ?? NaN, value)}${runs}`));
+        return element("td", { className: "number" }, element("span", { className: "value" }, `${sayNumber(value.value, value)} ${value.unit}`), element("span", { className: "note" }, `${sayInterval(value, value)}${runs}`));
       });
       return element("tr", {}, element("th", { scope: "row" }, kind.name), ...cells);
     });
@@ -67,34 +68,57 @@
     const apart = Object.keys(one.apart).filter((key) => String(one.apart[key]) !== String(other.apart[key]));
     return [{ left, right, value, against, apart, test: compareSamples(value.repeats, against.repeats) }];
   }));
-  const sayVerdict = ({ test, apart, value }, corrected) => {
-    if (apart.length) return ["not comparable", `Not the same ${apart.join(", ")}: the two never stand in one list.`];
-    if (test.before < 2 || test.after < 2) return ["not testable", "A test needs the values of at least two repeats on each side."];
-    const better = (test.ratio > 1) === (value.better === "higher");
+  // Why a pair cannot be tested; blank if it can.
+  const sayObstacle = ({ test, apart }) => {
+    if (apart.length) return `not the same ${apart.join(", ")}: the two never stand in one list`;
+    if (!test.before && !test.after) return "no value of single repeats is given";
+    if (test.before < 2 || test.after < 2) return "a test needs at least two repeats on each side";
+    return "";
+  };
+  const sayTest = ({ test, corrected }) => {
     const how = restsOnNormal(test) ? "too few repeats for the permutation test, so that the t test and non-overlapping values decide (normal scatter assumed)" : `permutation test p = ${test.pPermutation.toPrecision(2)} of ${test.picks} arrangements`;
-    const numbers = Number.isFinite(corrected) ? `t test p = ${corrected.toPrecision(2)} after Holm's correction; ` : "";
-    if (isSignificant(test, corrected)) return [better ? "significant: the second is better" : "significant: the first is better", numbers + how];
-    return ["no significant difference", numbers + how];
+    return (Number.isFinite(corrected) ? `t test p = ${corrected.toPrecision(2)} after Holm's correction; ` : "") + how;
+  };
+  const sayPair = ({ left, right, value }) => `${left} → ${right}: ${value.name}`;
+  const makeTest = (one) => {
+    const { test, value, right, left } = one;
+    const better = (test.ratio > 1) === (value.better === "higher") ? right : left;
+    return element("tr", { className: one.significant ? "significant" : "" },
+      element("th", { scope: "row" }, sayPair(one)),
+      element("td", { className: "number" }, Number.isFinite(test.ratio) ? `×${sayNumber(test.ratio, { factor: 1 })}` : none("–"), element("span", { className: "note" }, sayInterval(test, { factor: 1 }))),
+      element("td", { className: "text" }, one.significant ? `significant: ${better} is better` : "no significant difference"),
+      element("td", { className: "prose" }, sayTest(one)));
+  };
+  const makeTests = (title, tests) => [element("h3", {}, `${title} (${tests.length})`), makeTable(title, ["Pair", element("span", { className: "figures" }, "Ratio"), "Verdict", "Test"], tests.map(makeTest))];
+  // Reasons with their number, most frequent first, and what each concerns.
+  const makeUntested = (tests) => {
+    const reasons = new Map();
+    for (const one of tests) {
+      const reason = `${one.left} → ${one.right}: ${one.obstacle}`;
+      reasons.set(reason, [...(reasons.get(reason) ?? []), one]);
+    }
+    const ordered = [...reasons].sort(([, some], [, more]) => more.length - some.length);
+    const rows = ordered.map(([reason, ones]) => element("li", {}, `${reason}: `, element("span", { className: "note" }, `${say(ones.length, "quantity", "quantities")}: ${ones.map(({ value }) => value.name).join(", ")}`)));
+    return fold(`Not testable: ${say(tests.length, "pair")}`, element("ul", {}, ...rows));
   };
   const significance = (found) => {
-    const all = collectTests(found);
-    const tests = all.filter(({ test }) => test.before || test.after);
-    const untested = [...new Set(all.filter(({ test }) => !(test.before || test.after)).map(({ value }) => value.name))];
-    const left = untested.length ? [element("p", { className: "missing" }, `Not tested, because no value of single repeats is given: ${untested.join(", ")}.`)] : [];
-    const counted = tests.map(({ test, apart }) => (apart.length ? NaN : pValue(test)));
-    const corrected = correctHolm(counted);
-    const rows = tests.map((one, number) => {
-      const { test, apart } = one;
-      const [verdict, why] = sayVerdict(one, corrected[number]);
-      const ratio = apart.length || !Number.isFinite(test.ratio) ? none("–") : `×${sayNumber(test.ratio, { factor: 1 })}`;
-      const interval = apart.length || !Number.isFinite(test.low) ? "" : sayInterval(test.low, test.high, { factor: 1 });
-      return element("tr", { className: verdict.startsWith("significant") ? "significant" : "" },
-        element("th", { scope: "row" }, `${one.left} → ${one.right}: ${one.value.name}`),
-        element("td", { className: "number" }, ratio, element("span", { className: "note" }, interval)),
-        element("td", { className: "text" }, verdict), element("td", { className: "prose" }, why));
-    });
-    const how = "Each pair: the ratio of the means of all repeats (second over first), its 95 % interval by Welch's method, and two tests that must agree: a t test with the degrees of freedom of the smaller side, corrected after Holm for all pairs on this page, and a permutation test, each at 5 %.";
-    return makeSection("Is the difference significant?", element("p", { className: "question" }, how), makeTable("Pairs of results and their tests", ["Pair", "Ratio", "Verdict", "Test"], rows), ...left);
+    const all = collectTests(found).map((one) => ({ ...one, obstacle: sayObstacle(one) }));
+    const [tests, untested] = [all.filter((one) => !one.obstacle), all.filter((one) => one.obstacle)];
+    const corrected = correctHolm(tests.map(({ test }) => pValue(test)));
+    tests.forEach((one, number) => Object.assign(one, { corrected: corrected[number], significant: isSignificant(one.test, corrected[number]) }));
+    const parts = [];
+    if (tests.length) {
+      parts.push(element("p", { className: "question" }, "Each pair: the ratio of the means of all repeats (second over first), its 95 % interval by Welch's method, and two tests that must agree: a t test with the degrees of freedom of the smaller side, corrected after Holm for all pairs on this page, and a permutation test, each at 5 %."));
+    } else {
+      const reasons = [...new Set(untested.map((one) => `${one.left} and ${one.right}: ${one.obstacle}`))];
+      parts.push(element("p", { className: "missing" }, all.length ? `Nothing here can be tested. ${reasons.join("; ")}.` : "The results have no quantity in common."));
+    }
+    const significant = tests.filter((one) => one.significant);
+    const others = tests.filter((one) => !one.significant);
+    if (significant.length) parts.push(...makeTests("Significant differences", significant));
+    if (others.length) parts.push(...makeTests("No significant difference", others));
+    if (untested.length) parts.push(makeUntested(untested));
+    return makeSection("Is the difference significant?", ...parts);
   };
 
   const show = async () => {

@@ -108,7 +108,7 @@
     const [number, format] = [row.value, first.format];
     const result = element("a", "", { href: `${first.results}${row.id}.html` });
     result.append(element("span", number === null ? "–" : window.hpcaiNumbers.sayNumber(number, format), { className: "value" }));
-    const interval = window.hpcaiNumbers.sayInterval(row.low ?? NaN, row.high ?? NaN, format);
+    const interval = number === null ? "" : window.hpcaiNumbers.sayInterval(row, format);
     const box = element("input", "", { type: "checkbox", name: "compare", value: row.id, checked: state.compared.includes(row.id) });
     box.setAttribute("aria-label", `Compare ${row.machine.text}, ${row.scale ?? "?"} accelerators, ${row.round.text}`);
     const head = element("th", "", { scope: "row" });
@@ -118,7 +118,7 @@
       cell("number", result, element("span", interval, { className: "note" })),
       cell("text", linked(row.accelerator)), cell("number", row.scale === null ? unknown() : String(row.scale)),
       cell("text", linked(row.organisation)), cell("text", linked(row.round)), cell("number", linked(row.year)),
-      cell("number", row.score === null ? element("span", "–", { className: "none", title: "no score was given" }) : `${row.score} %`),
+      cell("number", row.score === null ? element("span", "–", { className: "none", title: "not measured" }) : String(row.score)),
       cell("pick", box),
     );
     return line;
@@ -230,9 +230,7 @@
   const show = () => { drawn = [...rows]; offerChoices(); draw(); };
   const load = (place) => {
     if (place === parts.length) { document.documentElement.classList.add("complete"); return; }
-    const script = element("script", "", { src: parts[place] });
-    script.addEventListener("load", () => { take(window.hpcaiList.at(-1)); show(); load(place + 1); });
-    document.head.append(script);
+    window.hpcaiLoad(parts[place]).then(() => { take(window.hpcaiList.at(-1)); show(); load(place + 1); });
   };
 
   form.hidden = false;

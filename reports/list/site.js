@@ -10,9 +10,11 @@
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
     try { localStorage.setItem("hpcai-theme", root.dataset.theme); } catch { /* Not remembered. */ }
-    nameTheme();
+    showTheme();
   });
-  system.addEventListener("change", nameTheme);
+  // Charts take the colours of the page as well.
+  const showTheme = () => { nameTheme(); dispatchEvent(new Event("hpcai-theme")); };
+  system.addEventListener("change", showTheme);
   nameTheme();
 
   const sayPlain = (value) => {
@@ -22,6 +24,19 @@
     return value.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
   };
   const sayNumber = (value, { factor }) => sayPlain(value / factor).replace("-", "−");
-  const sayInterval = (low, high, format) => (Number.isFinite(low) && Number.isFinite(high) ? `[${sayNumber(low, format)}, ${sayNumber(high, format)}]` : "no interval");
+  const sayInterval = ({ low, high, least, most }, format) => {
+    if (Number.isFinite(low) && Number.isFinite(high)) return `[${sayNumber(low, format)}, ${sayNumber(high, format)}]`;
+    return Number.isFinite(least) && Number.isFinite(most) ? `runs ${sayNumber(least, format)} to ${sayNumber(most, format)}` : "no interval";
+  };
   window.hpcaiNumbers = { sayNumber, sayInterval };
+
+  // Data are scripts: a page that was opened from a file may read no other file.
+  window.hpcaiLoad = (source) => new Promise((done, fail) => {
+    const script = document.createElement("script");
+    script.addEventListener("load", done);
+    script.addEventListener("error", () => fail(new Error(`${source} cannot be read`)));
+    script.src = source;
+    document.head.append(script);
+  });
+  window.hpcaiIsDark = isDark;
 })();

@@ -1,4 +1,4 @@
-// Theme, contents, definitions in place, and charts that answer to the mouse. The page is complete without it.
+// Theme, contents, definitions in place, and the library of the charts. The page is complete without it.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -95,8 +95,6 @@
   });
   addEventListener("afterprint", () => { while (opened.length) opened.pop().open = false; });
 
-  const charts = [...document.querySelectorAll(".live")];
-  const embedded = new Set();
   let library;
   const load = () => (library ??= new Promise((done) => setTimeout(() => {
     const script = document.createElement("script");
@@ -104,52 +102,8 @@
     document.head.append(script);
     done(window.vegaEmbed);
   })));
-
-  // The texts of a chart take the colour of the page; its marks are readable on both.
-  const recolour = (specification) => {
-    const style = getComputedStyle(root);
-    const ink = style.getPropertyValue("--ink").trim();
-    const soft = style.getPropertyValue("--soft").trim();
-    const config = specification.config ?? {};
-    const texts = { "guide-label": { fill: soft }, "guide-title": { fill: ink }, "group-title": { fill: ink }, "group-subtitle": { fill: soft } };
-    return {
-      ...specification,
-      config: { ...config, background: "transparent", style: { ...config.style, ...texts }, text: { color: ink, ...config.text }, axis: { domainColor: soft, tickColor: soft, ...config.axis } },
-    };
-  };
-
-  const embed = async (place) => {
-    const name = place.dataset.figure;
-    const figure = place.closest("figure");
-    embedded.add(place);
-    try {
-      const specification = JSON.parse(document.querySelector(`[data-specification="${name}"]`).textContent);
-      const vegaEmbed = await load();
-      await vegaEmbed(place, recolour(specification), {
-        mode: "vega-lite", renderer: "svg", actions: false, ast: true, tooltip: { theme: isDark() ? "dark" : "light" },
-      });
-      place.hidden = false;
-      figure.classList.add("answers");
-      figure.querySelector(".hint").hidden = false;
-    } catch (error) {
-      place.hidden = true;
-      figure.classList.remove("answers");
-      console.error(`The chart ${name} stays a picture:`, error);
-    }
-  };
-
-  const followTheme = () => { nameTheme(); embedded.forEach(embed); };
+  const read = (name) => JSON.parse(document.querySelector(`[data-specification="${name}"]`).textContent);
+  const charts = window.hpcaiCharts(load, read, isDark);
+  const followTheme = () => { nameTheme(); charts.draw(); };
   nameTheme();
-  if (charts.length) {
-    const near = new IntersectionObserver((seen) => {
-      for (const { target, isIntersecting } of seen) {
-        if (!isIntersecting) continue;
-        near.unobserve(target);
-        embed(target.querySelector(".live"));
-      }
-    }, { rootMargin: "800px" });
-    const start = () => charts.forEach((place) => near.observe(place.closest("figure")));
-    // Not before the first paint: the picture stands there already.
-    requestAnimationFrame(() => setTimeout(start));
-  }
 })();

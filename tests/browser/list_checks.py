@@ -1,16 +1,27 @@
-"""What every page of a list must keep: links that lead somewhere, and nothing that its security policy forbids."""
+"""What every page of a list must keep: links that lead somewhere, nothing that its security policy forbids, budgets."""
 
 import os
 from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from playwright.sync_api import Browser, Page
+
+from hpcai.listing.entries import Ranking
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
 ADDRESSES = {"href", "src"}
+LAPTOP: dict[str, Any] = {"viewport": {"width": 1366, "height": 900}}
+ASSETS = ("theme.js", "site.js", "list.js", "list.css", "table-core.js", "icon.svg")
+MOST_BYTES = 300_000
+"""Of a list page with all that it waits for; what comes after it is counted apart."""
+MOST_S = 1.0
+ROWS = "#list tbody tr"
 
 
-class _Page(HTMLParser):
+class Markup(HTMLParser):
     """Addresses, identifiers and forbidden things of one page."""
 
     def __init__(self) -> None:
@@ -36,9 +47,9 @@ class _Page(HTMLParser):
             self.policy = about["content"]
 
 
-def read_page(path: Path) -> _Page:
+def read_page(path: Path) -> Markup:
     """Return what a page holds."""
-    page = _Page()
+    page = Markup()
     page.feed(path.read_text("utf-8"))
     return page
 
@@ -65,7 +76,7 @@ def check_site(site: Path, foreign: Iterable[str] = ()) -> list[str]:
     return problems
 
 
-def _follow(site: Path, path: Path, address: str, pages: dict[Path, _Page], foreign: tuple[str, ...]) -> list[str]:
+def _follow(site: Path, path: Path, address: str, pages: dict[Path, Markup], foreign: tuple[str, ...]) -> list[str]:
     """Return what is wrong with one address of a page."""
     parts = urlsplit(address)
     target = Path(os.path.normpath(path.parent / unquote(parts.path))) if parts.path else path
@@ -76,3 +87,44 @@ def _follow(site: Path, path: Path, address: str, pages: dict[Path, _Page], fore
     if target not in pages and not target.is_file():
         return ["leads nowhere"]
     return ["has no such place"] if parts.fragment and parts.fragment not in pages[target].ids else []
+
+
+class Visit:
+    """A page of the site, and everything that went wrong on it."""
+
+    def __init__(self, browser: Browser, site: Path, view: dict[str, Any]) -> None:
+        self.site, self.problems = site, list[str]()
+        self.bytes = 0
+        self.context = browser.new_context(**view)
+        self.page: Page = self.context.new_page()
+        self.page.on("console", lambda message: self.problems.append(f"console: {message.text}"))
+        self.page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
+        self.page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
+        self.page.on("request", lambda request: self._count(request.url))
+
+    def _count(self, url: str) -> None:
+        parts = urlsplit(url)
+        path = Path(parts.path)
+        if parts.scheme != "file" or not path.is_relative_to(self.site):
+            self.problems.append(f"request: {url[:200]}")
+        elif path.is_file():
+            self.bytes += path.stat().st_size
+
+    def open(self, place: str) -> Page:
+        self.page.goto(f"{self.site.as_uri()}/{place}")
+        return self.page
+
+    def open_list(self, ranking: Ranking, query: str = "") -> Page:
+        page = self.open(f"list/{ranking.id}.html{query}")
+        page.wait_for_selector("html.interactive")
+        return page
+
+
+def ids_of(page: Page) -> list[str]:
+    """Return the results that a list shows, in its order."""
+    return page.eval_on_selector_all(f"{ROWS} input[name=compare]", "boxes => boxes.map((box) => box.value)")
+
+
+def query_of(page: Page) -> dict[str, list[str]]:
+    """Return what the address of a page keeps."""
+    return parse_qs(urlsplit(page.url).query)

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from browser.checks import WIDE, missing_browser, open_browser
-from browser.list_checks import check_site
-from playwright.sync_api import Browser, Page
+from browser.list_checks import ASSETS, LAPTOP, MOST_BYTES, MOST_S, ROWS, Visit, check_site, ids_of, query_of
+from playwright.sync_api import Browser
 from unit.listing.site_factory import MARKUP, make_edition
 
 from hpcai.listing.entries import Change, Difference, Edition, Entry, Ranking
@@ -20,18 +20,12 @@ from hpcai.metrics.statistics.significance import compare_samples, correct_holm
 pytestmark = pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "there is a browser")
 DATA = ("data/", "editions/", "feed.xml", "CITATION.cff")
 """Files of the site that `hpcai.listing.build` writes."""
-LAPTOP: dict[str, Any] = {"viewport": {"width": 1366, "height": 900}}
 VIEWS: dict[str, dict[str, Any]] = {
     "laptop": LAPTOP,
     "phone": {"viewport": {"width": 320, "height": 640}},
     "dark": {**LAPTOP, "color_scheme": "dark"},
     "without scripts": {**LAPTOP, "java_script_enabled": False},
 }
-ASSETS = ("theme.js", "site.js", "list.js", "list.css", "table-core.js", "icon.svg")
-MOST_BYTES = 300_000
-"""Of a list page with all that it waits for; what comes after it is counted apart."""
-MOST_S = 1.0
-ROWS = "#list tbody tr"
 
 
 @pytest.fixture(scope="module")
@@ -58,37 +52,6 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-class Visit:
-    """A page of the site, and everything that went wrong on it."""
-
-    def __init__(self, browser: Browser, site: Path, view: dict[str, Any]) -> None:
-        self.site, self.problems = site, list[str]()
-        self.bytes = 0
-        self.context = browser.new_context(**view)
-        self.page: Page = self.context.new_page()
-        self.page.on("console", lambda message: self.problems.append(f"console: {message.text}"))
-        self.page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
-        self.page.on("request", lambda request: self._count(request.url))
-
-    def _count(self, url: str) -> None:
-        parts = urlsplit(url)
-        path = Path(parts.path)
-        if parts.scheme != "file" or not path.is_relative_to(self.site):
-            self.problems.append(f"request: {url[:200]}")
-        elif path.is_file():
-            self.bytes += path.stat().st_size
-
-    def open(self, place: str) -> Page:
-        self.page.goto(f"{self.site.as_uri()}/{place}")
-        return self.page
-
-    def open_list(self, ranking: Ranking, query: str = "") -> Page:
-        page = self.open(f"list/{ranking.id}.html{query}")
-        page.wait_for_selector("html.interactive")
-        return page
-
-
 @pytest.fixture
 def visit(browser: Browser, site: Path) -> Iterator[Visit]:
     opened = Visit(browser, site, LAPTOP)
@@ -100,14 +63,6 @@ def visit(browser: Browser, site: Path) -> Iterator[Visit]:
 def _ranking(edition: Edition, kind: str = "time_to_train", benchmark: str = "CosmoFlow") -> Ranking:
     alike = [one for one in edition.rankings if (one.kind, one.benchmark) == (kind, benchmark)]
     return max(alike, key=lambda one: len(one.places))
-
-
-def _ids(page: Page) -> list[str]:
-    return page.eval_on_selector_all(f"{ROWS} input[name=compare]", "boxes => boxes.map((box) => box.value)")
-
-
-def _query(page: Page) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(page.url).query)
 
 
 def test_links_and_policy_hold_on_every_page(site: Path, tmp_path: Path) -> None:
@@ -169,52 +124,52 @@ def test_rows_with_and_without_scripts_are_the_same(browser: Browser, site: Path
 def test_sorts_and_the_address_keeps_it(visit: Visit, edition: Edition) -> None:
     ranking = _ranking(edition)
     page = visit.open_list(ranking)
-    assert _ids(page)[:5] == [place.entry for place in ranking.places][:5]
+    assert ids_of(page)[:5] == [place.entry for place in ranking.places][:5]
     assert page.get_attribute("th[data-column=value]", "aria-sort") == "ascending"
     page.focus("th[data-column=scale] button")
     page.keyboard.press("Enter")
     assert page.get_attribute("th[data-column=scale]", "aria-sort") == "descending"
     assert page.get_attribute("th[data-column=value]", "aria-sort") is None
-    units = [edition.by_id[one].units for one in _ids(page)]
+    units = [edition.by_id[one].units for one in ids_of(page)]
     known = [one for one in units if one is not None]
     assert known == sorted(known, reverse=True)
-    assert _query(page) == {"sort": ["-scale"]}
-    before = _ids(page)
+    assert query_of(page) == {"sort": ["-scale"]}
+    before = ids_of(page)
     page.reload()
     page.wait_for_selector("html.interactive")
-    assert _ids(page) == before
+    assert ids_of(page) == before
 
 
 def test_filters_and_the_back_button(visit: Visit, edition: Edition) -> None:
     ranking = _ranking(edition)
     wanted = edition.by_id[ranking.places[3].entry]
     page = visit.open_list(ranking)
-    everything = _ids(page)
+    everything = ids_of(page)
     page.select_option("[name=accelerator]", wanted.family)
     page.select_option("[name=round]", wanted.round)
-    found = [edition.by_id[one] for one in _ids(page)]
+    found = [edition.by_id[one] for one in ids_of(page)]
     assert wanted in found
     assert all((one.family, one.round) == (wanted.family, wanted.round) for one in found)
-    assert _query(page) == {"accelerator": [wanted.family], "round": [wanted.round]}
+    assert query_of(page) == {"accelerator": [wanted.family], "round": [wanted.round]}
     page.fill("[name=from]", str(wanted.units))
     page.press("[name=from]", "Tab")
-    assert wanted in [edition.by_id[one] for one in _ids(page)]
-    assert all((edition.by_id[one].units or 0) >= (wanted.units or 0) for one in _ids(page))
+    assert wanted in [edition.by_id[one] for one in ids_of(page)]
+    assert all((edition.by_id[one].units or 0) >= (wanted.units or 0) for one in ids_of(page))
     page.go_back()
-    assert [edition.by_id[one] for one in _ids(page)] == found
+    assert [edition.by_id[one] for one in ids_of(page)] == found
     page.go_back()
     page.go_back()
-    assert _ids(page) == everything
+    assert ids_of(page) == everything
     assert page.input_value("[name=accelerator]") == ""
     page.go_forward()
-    assert {edition.by_id[one].family for one in _ids(page)} == {wanted.family}
+    assert {edition.by_id[one].family for one in ids_of(page)} == {wanted.family}
 
 
 def test_what_nothing_fits_says_so_and_other_lists_keep_filters(visit: Visit, edition: Edition) -> None:
     page = visit.open_list(_ranking(edition), "?q=zzzz&year=2021")
     assert page.is_visible("#list-none")
     assert page.inner_text("#list-status").startswith("0 of")
-    assert _query(page) == {"q": ["zzzz"], "year": ["2021"]}
+    assert query_of(page) == {"q": ["zzzz"], "year": ["2021"]}
     link = page.locator("a[data-keeps]", has_text="DeepCAM").first
     assert parse_qs(urlsplit(link.get_attribute("href") or "").query) == {"q": ["zzzz"], "year": ["2021"]}
     link.click()
@@ -244,12 +199,11 @@ def test_compares_as_the_library_does(visit: Visit, edition: Edition) -> None:
         page.check(f"input[value={one}]")
     page.click("#compare-link")
     page.wait_for_selector("html.interactive")
-    assert _query(page)["results"] == [",".join(chosen)]
-    rows = page.eval_on_selector_all(
-        "tr:has(th:text-matches('time to train'))",
-        "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText))",
-    )
-    tests = [row for row in rows if "→" in row[0]]
+    assert query_of(page)["results"] == [",".join(chosen)]
+    cells = "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText))"
+    rows = page.eval_on_selector_all("tr:has(th:text-matches('time to train'))", cells)
+    # Significant differences stand first; the pairs are those of the library in order of their letters.
+    tests = sorted(row for row in rows if "→" in row[0])
     pairs = [(0, 1), (0, 2), (1, 2)]
     found = [compare_samples(_times(edition.by_id[chosen[a]]), _times(edition.by_id[chosen[b]])) for a, b in pairs]
     corrected = correct_holm([one.p_value for one in found])
@@ -258,7 +212,11 @@ def test_compares_as_the_library_does(visit: Visit, edition: Edition) -> None:
         assert row[1].startswith(f"×{one.ratio:.3g}"[:4])
         assert row[2].startswith("significant") == one.is_significant(p)
         assert f"p = {one.p_permutation:.2g}"[:7] in row[3]
-    assert page.locator("tr.differs").count() > 0
+    shown = page.locator("#comparison h3").all_inner_texts()
+    assert [text.split(" (")[0] for text in shown] in (
+        ["Significant differences", "No significant difference"], ["Significant differences"],
+        ["No significant difference"],
+    )  # fmt: skip
     page.go_back()
     page.wait_for_selector("html.interactive")
     assert page.is_checked(f"input[value={chosen[0]}]")
@@ -289,15 +247,51 @@ def test_statistics_are_those_of_the_library(visit: Visit) -> None:
 def test_what_cannot_be_compared_is_not(visit: Visit, edition: Edition) -> None:
     first, other = edition.entries[0], edition.entries[1]
     assert first.benchmark != other.benchmark
-    page = visit.open(f"compare.html?results={first.id},{other.id},../index,nothing")
+    page = visit.open(f"compare.html?results={first.id},{other.id},../index,nothing,constructor")
     page.wait_for_selector("html.interactive")
-    verdicts = page.locator("td.text").all_inner_texts()
-    assert verdicts
-    assert set(verdicts) == {"not comparable"}
+    assert page.locator("#comparison h3").count() == 0
+    untested = page.locator("details:has(li)")
+    assert untested.get_attribute("open") is None
+    untested.locator("summary").click()
+    assert "benchmark" in untested.locator("li").inner_text()
     assert "nothing" in page.inner_text("#comparison .missing")
     # A result that is not there is a file that is not there: the browser says so, and so does the page.
     assert len([one for one in visit.problems if "ERR_FILE_NOT_FOUND" in one]) == 1
     visit.problems.clear()
+
+
+def test_settings_that_differ_are_shown_and_the_others_folded(visit: Visit, edition: Edition) -> None:
+    one, other = _ranking(edition).places[:2]
+    page = visit.open(f"compare.html?results={one.entry},{other.entry}")
+    page.wait_for_selector("html.interactive")
+    texts = "rows => rows.map((row) => [...row.cells].slice(1).map((cell) => cell.textContent))"
+    table = page.locator("table", has=page.locator("caption", has_text="Settings that differ"))
+    differing = table.locator("tbody tr").evaluate_all(texts)
+    same = page.locator("details table tbody tr").evaluate_all(texts)
+    assert differing
+    assert same
+    assert all(first != second for first, second in differing)
+    assert all(first == second for first, second in same)
+    assert not page.is_visible("details table")
+
+
+def test_charts_answer_to_the_mouse(visit: Visit, edition: Edition) -> None:
+    page = visit.open("scaling.html")
+    figure = page.locator("figure.figure").first
+    picture = figure.locator("img.drawn")
+    assert "points" in (picture.get_attribute("alt") or "")
+    page.wait_for_selector("figure.answers .mark-symbol path")
+    assert not picture.is_visible()
+    hostile = page.locator("figure.answers .mark-symbol path").first
+    hostile.hover(force=True)
+    page.wait_for_selector("#vg-tooltip-element.visible")
+    tip = page.inner_text("#vg-tooltip-element")
+    assert any(entry.title[:20] in tip for entry in edition.entries)
+    assert page.locator("#vg-tooltip-element :is(img, script)").count() == 0
+    page.click("#theme")
+    page.wait_for_selector("figure.answers .mark-symbol path")
+    hostile.click(force=True)
+    page.wait_for_url("**/result/*.html")
 
 
 def test_skip_link_and_theme_by_keyboard(visit: Visit) -> None:

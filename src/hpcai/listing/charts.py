@@ -8,22 +8,37 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import altair as alt
-
 from hpcai.core.messages import Message
-from hpcai.plots.interactive import MUTED, spec_to_svg, to_spec
-from hpcai.report.figures import read_size
+from hpcai.plots.interactive import CONFIG, MUTED, spec_to_svg
+from hpcai.report.embedding import read_size
 
 WIDTH, HEIGHT = 620, 260
 """Size of a panel [pixel]."""
-LEGEND_COLUMNS, LEGEND_LIMIT = 3, 24
+AXIS = {"labelOverlap": "greedy", "labelSeparation": 8}
+EDGE = 10
+"""Room between the outermost mark and the edge of a panel [pixel]."""
+LEGEND_LIMIT = 24
+SIGN_WIDTH, SYMBOL_WIDTH = 6.6, 34
+"""Mean width of a sign of a legend, and width of its symbol with the gaps [pixel]."""
 MOST_POINTS = 1500
 """Points per panel; a picture with more is neither read nor loaded with pleasure."""
-LONGEST = 60
-"""Length of a name in a legend [characters]; the table below a chart has the whole name."""
+LONGEST, LONGEST_TITLE = 60, 200
+"""Length of a name in a legend, and above the numbers of a mark [characters]; tables have the whole names."""
 ALT = Message("charts.alt", "{title}: {points} points; the table below has the numbers.")
 
+STYLE = {
+    **CONFIG,
+    "legend": {
+        **CONFIG["legend"],
+        "layout": {"bottom": {"direction": "vertical", "anchor": "start"}},
+        "symbolBaseFillColor": MUTED,
+        "symbolBaseStrokeColor": MUTED,
+    },
+}
+"""Legends stand below each other, and the symbols of shapes are readable on dark paper as well."""
 Rows = Sequence[Mapping[str, Any]]
+Spec = dict[str, Any]
+"""Vega-Lite, or a part of it. It is written as it is: every build would pay for importing Altair."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +53,9 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Sketch:
-    """A chart that is not drawn yet: its specification, and the text in its place."""
+    """A chart: its specification, and the text in its place. Its picture may have been drawn before."""
 
-    spec: Mapping[str, Any]
+    spec: Spec
     alt: str
 
     def draw(self, earlier: Path) -> Drawing:
@@ -49,7 +64,7 @@ class Sketch:
         seal = f"<!-- {hashlib.sha256(text.encode()).hexdigest()} -->"
         svg = earlier.read_text("utf-8") if earlier.is_file() else ""
         if not svg.endswith(seal):
-            svg = spec_to_svg(dict(self.spec)) + seal
+            svg = spec_to_svg(self.spec) + seal
         width, height = read_size(svg)
         return Drawing(svg, width, height, self.alt)
 
@@ -60,19 +75,23 @@ def draw_records(rows: Rows, title: str, unit: str) -> Sketch:
     Parameters
     ----------
     rows
-        One per record, with ``year``, ``value`` [unit], ``rules``: each better than the one before.
+        One per record, with ``year``, ``value`` [unit], ``rules``: each better than the one before; and for the reader
+        ``title``, ``said``, ``round``, ``href`` of the result.
     title, unit
         Of the vertical axis.
     """
     years = [int(row["year"]) for row in rows]
-    domain = list(range(min(years), max(years) + 1))
-    base = alt.Chart(alt.InlineData(values=_shortened(rows))).encode(
-        x=alt.X("year:O", title="year", axis=alt.Axis(labelAngle=0), scale=alt.Scale(domain=domain)),
-        y=alt.Y("value:Q", title=f"{title} [{unit}]", scale=alt.Scale(type="log", nice=True)),
-        color=_colour("rules", "rules"),
-    )
-    line = base.mark_line(interpolate="step-after", strokeWidth=2)
-    return _finish(line + base.mark_point(filled=True, size=70), title, len(rows))
+    every = list(range(min(years), max(years) + 1))
+    encoding = {
+        "x": {**_of("year", "year", "ordinal"), "axis": {"labelAngle": 0}, "scale": {"domain": every}},
+        "y": _logarithmic("value", f"{title} [{unit}]"),
+        "color": _colour(rows, "rules"),
+        "opacity": _fading(),
+    }
+    tips = [("said", title), ("round", "round"), ("year", "year"), ("rules", "rules")]
+    point = {"mark": _mark("point", size=70), "params": [_choice("rules")], "encoding": _answering(tips)}
+    line = {"mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2}}
+    return _finish({"layer": [line, point], "encoding": encoding}, rows, title)
 
 
 def draw_scaling(rows: Rows, title: str, unit: str) -> Sketch:
@@ -81,52 +100,48 @@ def draw_scaling(rows: Rows, title: str, unit: str) -> Sketch:
     Parameters
     ----------
     rows
-        One per result, with ``scale`` [accelerators], ``value`` [unit per accelerator], ``accelerator``.
+        One per result, with ``scale`` [accelerators], ``value`` [unit per accelerator], ``accelerator``, ``rules``;
+        and for the reader ``title``, ``said``, ``round``, ``href``.
     title, unit
         Of the vertical axis.
     """
-    shown = thin_out(rows)
-    points = (
-        alt.Chart(alt.InlineData(values=_shortened(shown)))
-        .mark_point(filled=True, size=45, opacity=0.75)
-        .encode(
-            x=alt.X("scale:Q", title="accelerators", scale=alt.Scale(type="log", base=2)),
-            y=alt.Y("value:Q", title=f"{title} [{unit}]", scale=alt.Scale(type="log", nice=True)),
-            color=_colour("accelerator", "accelerator"),
-            shape=alt.Shape("rules:N", legend=_legend("rules")),
-        )
-    )
-    return _finish(points, title, len(shown))
+    encoding = {
+        "x": _logarithmic("scale", "accelerators", base=2),
+        "y": _logarithmic("value", f"{title} [{unit}]"),
+        "color": _colour(rows, "accelerator"),
+        "shape": {**_of("rules", "rules", "nominal"), "legend": _legend(rows, "rules")},
+        "opacity": _fading(),
+        **_answering([("said", title), ("scale", "accelerators"), ("accelerator", "accelerator"), ("round", "round")]),
+    }
+    points = {"mark": _mark("point", size=45), "params": [_choice("accelerator")], "encoding": encoding}
+    return _finish(points, rows, title)
 
 
 def draw_predictions(rows: Rows, unit: str) -> Sketch:
-    """Draw what was measured later against what was predicted, with the line on which both are equal.
+    """Draw what was measured against what was predicted, with the line on which both are equal.
 
     Parameters
     ----------
     rows
-        One per prediction with a later result: ``predicted``, ``measured`` [unit], ``benchmark``.
+        One per prediction with a result: ``predicted``, ``measured`` [unit], ``benchmark``; and for the reader
+        ``title``, ``foretold``, ``said``, ``href``.
     unit
         Of both axes.
     """
     values = [float(row[key]) for row in rows for key in ("predicted", "measured")]
     ends = [{"predicted": edge, "measured": edge} for edge in (min(values), max(values))]
-    logarithmic = alt.Scale(type="log", nice=True)
-    line = (
-        alt.Chart(alt.InlineData(values=ends))
-        .mark_line(color=MUTED, strokeDash=[4, 4])
-        .encode(x="predicted:Q", y="measured:Q")
-    )
-    points = (
-        alt.Chart(alt.InlineData(values=_shortened(rows)))
-        .mark_point(filled=True, size=60)
-        .encode(
-            x=alt.X("predicted:Q", title=f"predicted [{unit}]", scale=logarithmic),
-            y=alt.Y("measured:Q", title=f"measured later [{unit}]", scale=logarithmic),
-            color=_colour("benchmark", "benchmark"),
-        )
-    )
-    return _finish(line + points, "Predicted and measured", len(rows))
+    axes = {
+        "x": _logarithmic("predicted", f"predicted [{unit}]"),
+        "y": _logarithmic("measured", f"measured [{unit}]"),
+    }
+    line = {"data": {"values": ends}, "mark": {"type": "line", "color": MUTED, "strokeDash": [4, 4]}, "encoding": axes}
+    seen = _answering([("foretold", "predicted"), ("said", "measured"), ("benchmark", "benchmark")])
+    points = {
+        "mark": _mark("point", size=60),
+        "params": [_choice("benchmark")],
+        "encoding": {**axes, "color": _colour(rows, "benchmark"), "opacity": _fading(), **seen},
+    }
+    return _finish({"layer": [line, points]}, rows, "Predicted and measured")
 
 
 def thin_out(rows: Rows) -> Rows:
@@ -147,25 +162,63 @@ def thin_out(rows: Rows) -> Rows:
     return sorted(best.values(), key=lambda row: float(row["value"]), reverse=True)[:MOST_POINTS]
 
 
-def _colour(column: str, title: str) -> alt.Color:
-    return alt.Color(f"{column}:N", legend=_legend(title))
+def _of(column: str, title: str, kind: str) -> Spec:
+    return {"field": column, "title": title, "type": kind}
 
 
-def _legend(title: str) -> alt.Legend:
-    return alt.Legend(title=title, orient="bottom", columns=LEGEND_COLUMNS, symbolLimit=LEGEND_LIMIT, labelLimit=190)
+def _logarithmic(column: str, title: str, base: int = 10) -> Spec:
+    return {**_of(column, title, "quantitative"), "scale": {"type": "log", "base": base, "padding": EDGE}, "axis": AXIS}
 
 
-def _shortened(rows: Rows) -> list[dict[str, Any]]:
+def _mark(kind: str, size: int) -> Spec:
+    return {"type": kind, "filled": True, "size": size, "cursor": "pointer"}
+
+
+def _colour(rows: Rows, column: str) -> Spec:
+    return {**_of(column, column, "nominal"), "legend": _legend(rows, column)}
+
+
+def _legend(rows: Rows, column: str) -> Spec:
+    """Return a legend below the chart, with as many columns as its longest name leaves room for."""
+    longest = max((len(str(_shorten(row[column]))) for row in rows), default=1)
+    width = longest * SIGN_WIDTH + SYMBOL_WIDTH
+    return {"orient": "bottom", "columns": max(1, int(WIDTH / width)), "symbolLimit": LEGEND_LIMIT, "labelLimit": WIDTH}
+
+
+def _choice(column: str) -> Spec:
+    """Return that a click on the legend chooses what is shown."""
+    return {"name": "chosen", "select": {"type": "point", "fields": [column]}, "bind": "legend"}
+
+
+def _fading() -> Spec:
+    return {"condition": {"param": "chosen", "value": 0.85}, "value": 0.1}
+
+
+def _answering(tips: Sequence[tuple[str, str]]) -> Spec:
+    """Return what a mark tells under the mouse, headed by the name of the result, and that a click opens its page."""
+    named = [("title", "title"), *tips]
+    return {"tooltip": [_of(*tip, "nominal") for tip in named], "href": {"field": "href", "type": "nominal"}}
+
+
+def _shortened(rows: Rows) -> list[Spec]:
     """Return rows with texts that fit a legend; unprintable characters have no glyph."""
-    return [{key: _shorten(value) for key, value in row.items()} for row in rows]
+    return [
+        {
+            key: value if key == "href" else _shorten(value, LONGEST_TITLE if key == "title" else LONGEST)
+            for key, value in row.items()
+        }
+        for row in rows
+    ]
 
 
-def _shorten(value: object) -> object:
+def _shorten(value: object, most: int = LONGEST) -> object:
     if not isinstance(value, str):
         return value
     text = "".join(sign for sign in value if sign.isprintable())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _finish(chart: alt.LayerChart | alt.Chart, title: str, points: int) -> Sketch:
-    return Sketch(to_spec(chart.properties(width=WIDTH, height=HEIGHT)), ALT(title=title, points=points))
+def _finish(chart: Spec, rows: Rows, title: str) -> Sketch:
+    words = ALT(title=title, points=len(rows))
+    frame = {"config": STYLE, "description": words, "width": WIDTH, "height": HEIGHT}
+    return Sketch({**frame, "data": {"values": _shortened(rows)}, **chart}, words)

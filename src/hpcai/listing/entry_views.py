@@ -21,6 +21,7 @@ from hpcai.listing.ranking_views import list_href, organisation_href, say_data
 MOST_RESULTS = 200
 """Results in the table of a machine or an organisation."""
 NOT_STATED = "not stated"
+REPRODUCIBILITY = "Reproducibility"
 FEW = 5
 """Warnings that are open on the page of a result."""
 Cell = Mapping[str, str]
@@ -48,10 +49,11 @@ def make_result(edition: Edition, entry: Entry, ranks: RankOf) -> dict[str, Any]
     return {
         "id": entry.id,
         "title": entry.title,
-        "benchmark": entry.benchmark,
+        "benchmark": entry.benchmark_title or entry.benchmark,
         "division": entry.division or "no",
         "method": entry.basis,
         "values": [_value(number, ranks.get((entry.id, number.quantity), ())) for number in entry.numbers],
+        "compare": _comparison(entry, ranks),
         "groups": [_about(edition, entry), _settings(entry), _reproducibility(entry)],
         "verdict": say_verdict(entry.verdict),
         "judge": entry.verdict.judge,
@@ -64,6 +66,13 @@ def make_result(edition: Edition, entry: Entry, ranks: RankOf) -> dict[str, Any]
         "citation": cite_entry(edition, entry),
         "bibtex": say_bibtex(entry.id, entry.title, entry.organisation, edition),
     }
+
+
+def _comparison(entry: Entry, ranks: RankOf) -> str:
+    """Return where others to compare a result with are: its first list, in which it is chosen already."""
+    lists = (href for number in entry.numbers for href, _ in ranks.get((entry.id, number.quantity), ()))
+    page = next(lists, "")
+    return f"{page}?compare={entry.id}" if page else f"compare.html?results={entry.id}"
 
 
 def _reasons(verdict: Verdict) -> list[tuple[str, list[str], bool]]:
@@ -103,14 +112,14 @@ def make_machine(edition: Edition, machine: Machine, entries: Sequence[Entry]) -
         _fact("Organisation", machine.organisation, organisation_href(machine.organisation)),
         _fact("Accelerator", machine.accelerator or machine.family),
         _fact("Processor", machine.processor),
-        *(_fact(name, text) for name, text in _words(machine.facts)),
+        *(_fact(name.replace("_", " "), text) for name, text in _words(machine.facts)),
     ]
     return {
         "kind": "machine",
         "title": machine.name or machine.id,
         "about": "All that is known of this machine: how it is described, what was measured on it, and its results.",
         "groups": [{"title": "Description", "facts": facts}],
-        "tables": [_known_numbers(machine)],
+        "tables": [_known_numbers(machine), *_not_measured(machine)],
         **_results(edition, entries),
     }
 
@@ -165,7 +174,7 @@ def make_row(edition: Edition, entry: Entry) -> dict[str, Any]:
     return {
         "href": f"result/{entry.id}.html",
         "title": entry.title,
-        "benchmark": entry.benchmark,
+        "benchmark": entry.benchmark_title or entry.benchmark,
         "division": entry.division or "no division",
         "method": entry.basis,
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
@@ -188,7 +197,7 @@ def _value(number: Number, ranks: Sequence[tuple[str, str]]) -> dict[str, Any]:
 def _identity(entry: Entry, machine: str) -> list[tuple[str, str]]:
     target = "" if entry.quality_target is None else f"{entry.quality_metric} {entry.quality_target:g}".strip()
     return [
-        ("Benchmark", entry.benchmark),
+        ("Benchmark", entry.benchmark_title or entry.benchmark),
         ("Workload", entry.workload),
         ("Dataset", say_data(entry.dataset, entry.data)),
         ("Division", entry.division),
@@ -228,11 +237,11 @@ def _settings(entry: Entry) -> dict[str, Any]:
 def _reproducibility(entry: Entry) -> dict[str, Any]:
     found = entry.reproducibility
     if found is None:
-        return {"title": "Evidence", "facts": []}
-    words = {True: "yes", False: "no", None: "cannot be determined"}
-    facts = [_fact("Score", f"{100 * found.score_ratio:.0f} %", note=found.method)]
-    facts += [_fact(check.name, words[check.met], note=check.reason) for check in found.checks]
-    return {"title": "Evidence", "facts": facts}
+        facts = [_fact("Score", entry.no_reproducibility or "not measured")]
+        return {"title": REPRODUCIBILITY, "facts": facts}
+    facts = [_fact("Score", f"{found.score:.3g} of 100 points", note=found.method)]
+    facts += [_fact(one.name, f"{one.points:g} of {one.most:g}", note=one.reason) for one in found.checks]
+    return {"title": REPRODUCIBILITY, "facts": facts}
 
 
 def _runs(entry: Entry) -> dict[str, Any]:
@@ -265,11 +274,19 @@ def _known_numbers(machine: Machine) -> dict[str, Any]:
     for number in machine.numbers:
         shown = say_amount(number)
         value = f"{shown.words} {shown.unit}".strip()
-        rows.append([make_cell(one) for one in (shown.name, value, shown.interval, shown.method, shown.source)])
-    table = make_table(
-        "Known besides results", ["Quantity", "Value", "Interval", "Method", "Source"], rows, numeric=(1, 2)
-    )
-    return {**table, "missing": "No submission gives HPL, storage or energy of this machine."}
+        # What is blank says nothing: it is not a value that somebody left out.
+        about = "; ".join(part for part in (number.rule, number.setting, number.remark) if part) or "–"
+        row = (shown.name, value, shown.interval, about, shown.method, shown.source)
+        rows.append([make_cell(one) for one in row])
+    headings = ["Quantity", "Value", "Interval", "Rule and setting", "Method", "Source"]
+    table = make_table("Known besides results", headings, rows, numeric=(1, 2))
+    return {**table, "missing": "No submission gives HPL, memory, storage or power of this machine."}
+
+
+def _not_measured(machine: Machine) -> list[dict[str, Any]]:
+    """Return what other machines have and this one lacks, with the reasons."""
+    rows = [[make_cell(one.title), make_cell(one.reason)] for one in machine.not_measured]
+    return [make_table("Not measured", ["Quantity", "Reason"], rows)] if rows else []
 
 
 def _compared_value(entry: Entry, number: Number) -> dict[str, Any]:
@@ -282,6 +299,8 @@ def _compared_value(entry: Entry, number: Number) -> dict[str, Any]:
         "value": number.value,
         "low": number.low,
         "high": number.high,
+        "least": number.least,
+        "most": number.most,
         "repeats": repeats_of(entry, number.quantity),
     }
 
@@ -315,7 +334,12 @@ def make_cell(text: Value, href: str = "") -> dict[str, str]:
 
 
 def _words(pairs: Sequence[tuple[str, Value]]) -> list[tuple[str, str]]:
-    return [(name, str(value)) for name, value in pairs if value not in (None, "")]
+    return [(name, _say(value)) for name, value in pairs if value not in (None, "")]
+
+
+def _say(value: Value) -> str:
+    """Return a value as its submission has it; tables make fractions of whole numbers."""
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else str(value)
 
 
 def _fact(name: str, text: str, href: str = "", note: str = "") -> dict[str, str]:

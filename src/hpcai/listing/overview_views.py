@@ -1,78 +1,47 @@
 """What the pages over many results show: front page, records, scaling, predictions, refusals, editions, directories."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from hpcai.core.text import say_count, say_number
-from hpcai.listing.entries import Basis, Difference, Edition, Entry, Ranking, cite_edition
+from hpcai.listing.entries import Basis, Difference, Edition, Entry, cite_edition
 from hpcai.listing.entry_views import make_cell, make_table, say_edition_bibtex
+from hpcai.listing.listed import Listed, Record
 from hpcai.listing.numbers import choose_format, name_quantity
 from hpcai.listing.ranking_views import (
     KINDS,
-    format_of,
     list_href,
     organisation_href,
     say_apart,
     say_needed,
-    value_of,
+    title_of,
 )
 
+NOT_JUDGED = (
+    "Not judged: there is no rule set for this round, or only numbers are declared. What was checked is on the page of "
+    "each result."
+)
 ANSWERED = "throughput_per_unit"
 """The kind of list that answers which machine is fastest per accelerator."""
 
 
-@dataclass(frozen=True)
-class Record:
-    """A result that was better than all before it in its list; the value in the unit of the list."""
-
-    entry: Entry
-    value: float
-    low: float | None
-    high: float | None
-
-
-def find_records(edition: Edition, ranking: Ranking) -> list[Record]:
-    """Return how the best value of a list moved: by year, then round; results without place or year are left out."""
-    records: list[Record] = []
-    entries = [edition.by_id[place.entry] for place in ranking.places if place.place is not None]
-    dated = sorted((one for one in entries if one.year is not None), key=lambda one: (one.year or 0, one.round))
-    best: dict[tuple[int | None, str], Record] = {}
-    for entry in dated:
-        found = value_of(ranking, entry)
-        if found is None:
-            continue
-        key = (entry.year, entry.round)
-        record = Record(entry, *found)
-        if key not in best or _is_better(ranking, record, best[key]):
-            best[key] = record
-    for record in best.values():
-        if not records or _is_better(ranking, record, records[-1]):
-            records.append(record)
-    return records
-
-
-def _is_better(ranking: Ranking, one: Record, other: Record) -> bool:
-    return one.value < other.value if ranking.better == "lower" else one.value > other.value
-
-
-def make_index(edition: Edition, charts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def make_index(edition: Edition, lists: Sequence[Listed], charts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the template data of the front page."""
-    answered = sorted((one for one in edition.rankings if one.kind == ANSWERED), key=_official_first)
-    answers = [answer for ranking in answered if (answer := _answer(edition, ranking))]
-    example = next(iter([*answered, *edition.rankings]), None)
+    ordered = sorted((one for one in lists if one.ranking.kind == ANSWERED), key=_official_first)
+    led = [(one, one.leader) for one in ordered if one.leader]
+    answers = [_answer(one, leader, lists) for one, leader in led]
+    example = next((one.ranking for one in (*(one for one, _ in led), *lists)), None)
     machines, results = len(edition.machines), len(edition.entries)
     count = f"{say_count(results, 'result')} of {say_count(machines, 'machine')}"
     return {
         "headline": edition.title,
         "about": f"{count}, each with its evidence, its verdict and its uncertainty.",
         "answers": answers,
-        "needed": say_needed(example) if example else "Any result with its logs.",
+        "not_judged": NOT_JUDGED if any(not one.judged for one in edition.rankings) else "",
+        "needed": say_needed(edition, example) if example else "Any result with its logs.",
         "cite_short": cite_edition(edition),
-        "refused_words": f"{say_count(len(edition.refused), 'submission or result')} failed a check, with the reasons."
-        if edition.refused
-        else "Nothing in this edition.",
-        "lists": _index_lists(edition),
+        "refused_words": _say_refused(len(edition.refused)),
+        "lists": _index_lists(lists),
         "kinds": list(KINDS.values()),
         "charts": charts,
         "citation": cite_edition(edition),
@@ -80,142 +49,151 @@ def make_index(edition: Edition, charts: Sequence[Mapping[str, Any]]) -> dict[st
     }
 
 
-def _official_first(ranking: Ranking) -> tuple[Any, ...]:
+def _say_refused(number: int) -> str:
+    if not number:
+        return "Nothing in this edition."
+    return f"{number} {'submission or result' if number == 1 else 'submissions or results'} failed a check."
+
+
+def _official_first(listed: Listed) -> tuple[Any, ...]:
+    ranking = listed.ranking
     bases = get_args(Basis)
     return ranking.benchmark.casefold(), ranking.data != "official", bases.index(ranking.basis), ranking.division
 
 
-def _answer(edition: Edition, ranking: Ranking) -> dict[str, Any] | None:
+def _answer(listed: Listed, leader: Record, lists: Sequence[Listed]) -> dict[str, Any]:
     """Return who leads a list, and how its record changed since its first round."""
-    leader = next((place for place in ranking.places if place.place is not None), None)
-    found = value_of(ranking, edition.by_id[leader.entry]) if leader else None
-    if leader is None or found is None:
-        return None
-    entry = edition.by_id[leader.entry]
-    form = format_of(edition, ranking)
+    edition, form, entry = listed.edition, listed.form, leader.entry
     machine = edition.machines_by_id.get(entry.machine)
     return {
-        "benchmark": ranking.benchmark,
-        "rules": say_apart(edition, ranking),
-        "list_href": list_href(ranking),
+        "benchmark": title_of(listed.ranking),
+        "rules": say_apart(edition, listed.ranking),
+        "list_href": list_href(listed.ranking),
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
+        "organisation": entry.organisation,
         "scale": entry.units,
         "accelerator": entry.family or entry.accelerator,
         "round": entry.round,
         "href": f"result/{entry.id}.html",
-        "value": {"words": form.say(found[0]), "unit": form.unit, "interval": form.say_interval(found[1], found[2])},
-        **_change(edition, ranking),
+        "value": {"words": leader.found.say(form), "unit": form.unit, "interval": leader.found.say_interval(form)},
+        **_change(listed, lists),
     }
 
 
-def _change(edition: Edition, ranking: Ranking) -> dict[str, str]:
+def _change(listed: Listed, lists: Sequence[Listed]) -> dict[str, str]:
     """Return how a list's record changed since its first round; of one round, against earlier benchmark editions."""
-    records = find_records(edition, ranking)
+    records = listed.records
     if not records:
         return {"change": "no result with a year", "first": ""}
     first, last = records[0], records[-1]
     if len(records) > 1:
-        return {"change": f"{_ratio(ranking, first, last)} since {first.entry.round}", "first": first.entry.title}
-    before = _earlier_edition(edition, ranking, last)
+        return {"change": _say_ratio(listed, first, last), "first": first.entry.title}
+    before = _earlier_edition(listed, lists)
     if before is None:
-        return {"change": f"no better result since {last.entry.round}", "first": ""}
-    note = f"{before.entry.title}; {before.entry.benchmark} is another edition of the benchmark"
-    return {"change": f"{_ratio(ranking, before, last)} since {before.entry.round}", "first": note}
+        rounds = {entry.round for entry in listed.entries}
+        only = f"{last.entry.round} is the only round in this list"
+        return {"change": f"no better result since {last.entry.round}" if len(rounds) > 1 else only, "first": ""}
+    other = listed.edition.benchmark_titles[before.entry.benchmark]
+    note = f"{before.entry.title}; {other} is another edition of the benchmark"
+    return {"change": _say_ratio(listed, before, last), "first": note}
 
 
-def _ratio(ranking: Ranking, first: Record, last: Record) -> str:
-    ratio = last.value / first.value if ranking.better == "higher" else first.value / last.value
-    return f"×{say_number(ratio)}"
+def _say_ratio(listed: Listed, before: Record, now: Record) -> str:
+    return f"×{say_number(listed.ratio(before, now))} since {before.entry.round}"
 
 
-def _earlier_edition(edition: Edition, ranking: Ranking, now: Record) -> Record | None:
+def _earlier_edition(listed: Listed, lists: Sequence[Listed]) -> Record | None:
     """Return the best result of the first earlier round of the same workload, kind, division, basis and data."""
+    ranking, now = listed.ranking, listed.records[-1].entry
     fields = ("kind", "division", "basis", "data")
-    alike = [one for one in edition.rankings if all(getattr(one, name) == getattr(ranking, name) for name in fields)]
-    found = [record for one in alike if one.id != ranking.id for record in find_records(edition, one)]
-    found = [
-        one
-        for one in found
-        if one.entry.workload == now.entry.workload and (one.entry.year or 0) < (now.entry.year or 0)
-    ]
+    alike = [one for one in lists if all(getattr(one.ranking, name) == getattr(ranking, name) for name in fields)]
+    found = [record for one in alike if one.ranking.id != ranking.id for record in one.records]
+    found = [one for one in found if one.entry.workload == now.workload and (one.entry.year or 0) < (now.year or 0)]
     oldest = min((one.entry.year or 0 for one in found), default=0)
-    first = [one for one in found if one.entry.year == oldest]
-    key = (lambda one: -one.value) if ranking.better == "higher" else (lambda one: one.value)
-    return min(first, key=key, default=None)
+    best: Record | None = None
+    for record in found:
+        if record.entry.year == oldest and (best is None or listed.is_better(record, best)):
+            best = record
+    return best
 
 
-def _index_lists(edition: Edition) -> list[dict[str, Any]]:
+def _index_lists(lists: Sequence[Listed]) -> list[dict[str, Any]]:
     """Return one row per benchmark and rules, with the lists of each kind."""
-    rows: dict[tuple[str, str], dict[str, list[Ranking]]] = {}
-    for ranking in edition.rankings:
-        rows.setdefault((ranking.benchmark, say_apart(edition, ranking)), {}).setdefault(ranking.kind, []).append(
-            ranking
-        )
+    rows: dict[tuple[str, str], dict[str, list[Listed]]] = {}
+    for one in lists:
+        key = (title_of(one.ranking), say_apart(one.edition, one.ranking))
+        rows.setdefault(key, {}).setdefault(one.ranking.kind, []).append(one)
     ordered = sorted(rows.items(), key=lambda item: (item[0][0].casefold(), item[0][1]))
     return [
         {
             "benchmark": benchmark,
             "rules": rules,
-            "cells": [[_list_link(edition, one) for one in kinds.get(kind, ())] for kind in KINDS],
+            "cells": [[_list_link(one) for one in kinds.get(kind, ())] for kind in KINDS],
         }
         for (benchmark, rules), kinds in ordered
     ]
 
 
-def _list_link(edition: Edition, ranking: Ranking) -> dict[str, str]:
-    leader = next((place for place in ranking.places if place.place is not None), None)
-    found = value_of(ranking, edition.by_id[leader.entry]) if leader else None
-    form = format_of(edition, ranking)
+def _list_link(listed: Listed) -> dict[str, str]:
+    leader, form = listed.leader, listed.form
     return {
-        "href": list_href(ranking),
-        "words": say_count(len(ranking.places), "result"),
-        "best": f"{form.say(found[0])} {form.unit}" if found else "none valid",
+        "href": list_href(listed.ranking),
+        "words": say_count(len(listed.entries), "result"),
+        "best": f"{leader.found.say(form)} {form.unit}" if leader else "none valid",
     }
 
 
-def record_rows(edition: Edition, benchmark: str, kind: str) -> tuple[list[dict[str, Any]], str]:
+def record_rows(lists: Sequence[Listed], benchmark: str, kind: str) -> tuple[list[dict[str, Any]], str]:
     """Return the records of all lists of one kind and benchmark for a chart, and their unit."""
-    rankings = [one for one in edition.rankings if (one.kind, one.benchmark) == (kind, benchmark)]
-    found = [(ranking, record) for ranking in rankings for record in find_records(edition, ranking)]
+    chosen = [one for one in lists if (one.ranking.kind, one.ranking.benchmark) == (kind, benchmark)]
+    found = [(one, record) for one in chosen for record in one.records]
     if not found:
         return [], ""
-    form = choose_format(rankings[0].quantity, rankings[0].unit, [record.value for _, record in found])
+    ranking = chosen[0].ranking
+    form = choose_format(ranking.quantity, ranking.unit, [record.value for _, record in found])
     rows = [
-        {"year": one.entry.year, "value": one.value / form.factor, "rules": say_apart(edition, ranking)}
-        for ranking, one in found
-        if one.value > 0
+        {
+            "year": record.entry.year,
+            "value": record.value / form.factor,
+            "rules": say_apart(one.edition, one.ranking),
+            "said": f"{record.found.say(form)} {form.unit}, {record.found.say_interval(form)}",
+            **_tell(record.entry),
+        }
+        for one, record in found
+        if record.value > 0
     ]
     return rows, form.unit
 
 
-def record_table(edition: Edition, benchmark: str) -> dict[str, Any]:
+def _tell(entry: Entry) -> dict[str, str]:
+    """Return what the mark of a result tells in every chart."""
+    return {"title": entry.title, "round": entry.round, "href": f"result/{entry.id}.html"}
+
+
+def record_table(lists: Sequence[Listed], benchmark: str, title: str) -> dict[str, Any]:
     """Return the records of all lists of one benchmark as a table."""
-    rows = []
-    for ranking in edition.rankings:
-        if ranking.benchmark != benchmark:
-            continue
-        form = format_of(edition, ranking)
-        for record in find_records(edition, ranking):
-            entry = record.entry
-            rows.append(
-                [
-                    make_cell(f"{KINDS[ranking.kind]}, {say_apart(edition, ranking)}", list_href(ranking)),
-                    make_cell(entry.year),
-                    make_cell(entry.round),
-                    make_cell(f"{form.say(record.value)} {form.unit}", f"result/{entry.id}.html"),
-                    make_cell(form.say_interval(record.low, record.high)),
-                    make_cell(entry.title),
-                ]
-            )
-    return make_table(
-        f"Records of {benchmark}", ["List", "Year", "Round", "Record", "Interval", "Result"], rows, (1, 3, 4)
-    )
+    rows = [
+        [
+            make_cell(f"{KINDS[one.ranking.kind]}, {say_apart(one.edition, one.ranking)}", list_href(one.ranking)),
+            make_cell(record.entry.year),
+            make_cell(record.entry.round),
+            make_cell(f"{record.found.say(one.form)} {one.form.unit}", f"result/{record.entry.id}.html"),
+            make_cell(record.found.say_interval(one.form)),
+            make_cell(record.entry.title),
+        ]
+        for one in lists
+        if one.ranking.benchmark == benchmark
+        for record in one.records
+    ]
+    headings = ["List", "Year", "Round", "Record", "Interval", "Result"]
+    return make_table(f"Records of {title}", headings, rows, (1, 3, 4))
 
 
 def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:
     """Return every result of a benchmark with a throughput and a number of accelerators [samples/s per accelerator]."""
     return [
         {
+            "id": entry.id,
             "scale": entry.units,
             "value": entry.per_unit,
             "accelerator": entry.family or entry.accelerator or "not stated",
@@ -226,7 +204,19 @@ def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:
     ]
 
 
-def scaling_table(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def tell_scaling(edition: Edition, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a chart of scaling with what each mark tells."""
+    return [
+        {
+            **{key: value for key, value in row.items() if key != "id"},
+            "said": f"{say_number(row['value'])} samples/s",
+            **_tell(edition.by_id[row["id"]]),
+        }
+        for row in rows
+    ]
+
+
+def scaling_table(title: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return best and median of each accelerator and scale."""
     groups: dict[tuple[str, str, int], list[float]] = {}
     for row in rows:
@@ -242,35 +232,50 @@ def scaling_table(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> dict[str
         for (accelerator, rules, scale), values in sorted(groups.items())
     ]
     headings = ["Accelerator", "Rules", "Number", "Results", "Best [samples/s per accelerator]"]
-    return make_table(f"Scaling of {benchmark}", headings, shown, (2, 3, 4))
+    return make_table(f"Scaling of {title}", headings, shown, (2, 3, 4))
+
+
+def predicted_quantities(edition: Edition) -> list[str]:
+    """Return the quantities with a prediction that a later result can be held against, by name."""
+    names = {one.number.quantity for one in edition.predictions}
+    return sorted(name for name in names if prediction_rows(edition, name))
 
 
 def prediction_rows(edition: Edition, quantity: str) -> list[dict[str, Any]]:
-    """Return predictions of one quantity with the later result, in the unit of the number."""
+    """Return predictions of one quantity with the result, in the unit of the number."""
     rows = []
     for prediction in edition.predictions:
         entry = edition.by_id.get(prediction.entry)
-        measured = entry.number(quantity) if entry else None
-        if entry is None or measured is None or prediction.number.quantity != quantity:
+        measured = prediction.measured
+        if entry is None or prediction.number.quantity != quantity:
             continue
+        form = choose_format(quantity, measured.unit, [prediction.number.value, measured.value])
         rows.append(
             {
+                **_tell(entry),
                 "predicted": prediction.number.value,
                 "measured": measured.value,
                 "low": prediction.number.low,
                 "high": prediction.number.high,
-                "benchmark": entry.benchmark,
-                "title": entry.title,
-                "href": f"result/{entry.id}.html",
+                "benchmark": edition.benchmark_titles[entry.benchmark],
                 "made_from": prediction.made_from,
                 "unit": measured.unit,
+                "foretold": f"{form.say(prediction.number.value)} {form.unit}",
+                "said": f"{form.say(measured.value)} {form.unit}",
             }
         )
     return rows
 
 
+def scale_predictions(quantity: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+    """Return predictions in the unit in which a chart shows them, and this unit."""
+    form = choose_format(quantity, rows[0]["unit"], [row[name] for row in rows for name in ("predicted", "measured")])
+    scaled = [{**row, **{name: row[name] / form.factor for name in ("predicted", "measured")}} for row in rows]
+    return scaled, form.unit
+
+
 def prediction_table(quantity: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return predictions beside later results, with the error and whether the interval held."""
+    """Return predictions beside results, with the error and whether the interval held."""
     shown = []
     for row in rows:
         form = choose_format(quantity, row["unit"], [row["predicted"], row["measured"]])
@@ -280,15 +285,15 @@ def prediction_table(quantity: str, rows: Sequence[Mapping[str, Any]]) -> dict[s
         shown.append(
             [
                 make_cell(row["title"], row["href"]),
-                make_cell(f"{form.say(row['predicted'])} {form.unit}"),
+                make_cell(row["foretold"]),
                 make_cell(form.say_interval(row["low"], row["high"])),
-                make_cell(f"{form.say(row['measured'])} {form.unit}"),
+                make_cell(row["said"]),
                 make_cell("" if error is None else f"{error:+.1f} %".replace("-", "−")),
                 make_cell(held),
                 make_cell(row["made_from"]),
             ]
         )
-    headings = ["Result", "Predicted", "Interval", "Measured later", "Error", "In the interval", "Predicted from"]
+    headings = ["Result", "Predicted", "Interval", "Measured", "Error", "In the interval", "Predicted from"]
     return make_table(f"Predictions of {name_quantity(quantity)}", headings, shown, (1, 2, 3, 4))
 
 
@@ -360,6 +365,6 @@ def needed_table(edition: Edition) -> dict[str, Any]:
     """Return what a submission needs, and the lists in which it is compared."""
     groups: dict[str, set[str]] = {}
     for ranking in edition.rankings:
-        groups.setdefault(say_needed(ranking), set()).add(KINDS[ranking.kind])
+        groups.setdefault(say_needed(edition, ranking), set()).add(KINDS[ranking.kind])
     rows = [[make_cell(text), make_cell(", ".join(sorted(kinds)))] for text, kinds in sorted(groups.items())]
     return make_table("What a result needs", ["To submit", "Compared by"], rows)

@@ -19,19 +19,22 @@ from hpcai.listing.entry_views import (
     make_result,
     make_table,
 )
+from hpcai.listing.listed import Listed, list_all
 from hpcai.listing.numbers import name_quantity
-from hpcai.listing.ranking_views import KINDS, make_list, make_list_data, organisation_href
+from hpcai.listing.ranking_views import KINDS, SUBMIT_COMMAND, list_href, make_list, make_list_data, organisation_href
 from hpcai.listing.rendering import Site
-from hpcai.report.figures import embed_json
+from hpcai.report.embedding import embed_json
 from hpcai.report.own_pages import find_sources
 
+PREDICTIONS = "predictions.html"
+"""The page that is there only if a prediction is followed by a result."""
 MENU = (
     ("index.html", "Answers and lists"),
     ("machines.html", "Machines"),
     ("organisations.html", "Organisations"),
     ("records.html", "Records"),
     ("scaling.html", "Scaling"),
-    ("predictions.html", "Predictions"),
+    (PREDICTIONS, "Predictions"),
     ("compare.html", "Compare"),
     ("refused.html", "Refused"),
     ("editions.html", "Editions"),
@@ -48,9 +51,8 @@ FILES = (
 CHARTED = ("time_to_train", "throughput_per_unit", "vflops")
 """Kinds of lists whose records are drawn."""
 SUBMIT = (
-    "It checks a results folder, names each host name, user name and path that it finds, refuses secrets, tells "
-    "the size, and writes a package and the text of a pull request to the repository of this list.",
-    'hpcai list submit results --output my_machine --org "My laboratory"',
+    "The command checks a results folder, names each host name, user name and path that it finds, refuses secrets, "
+    "tells the size, and writes a package and the text of a pull request to the repository of this list."
 )
 
 
@@ -77,9 +79,15 @@ class _Maker:
         return _grouped(self.edition, lambda entry: entry.organisation)
 
     @cached_property
+    def lists(self) -> Sequence[Listed]:
+        """All lists, each with its values."""
+        return list_all(self.edition)
+
+    @cached_property
     def benchmarks(self) -> Sequence[str]:
-        """All benchmarks by name."""
-        return sorted({entry.benchmark for entry in self.edition.entries}, key=str.casefold)
+        """All benchmarks, by their readable names."""
+        titles = self.edition.benchmark_titles
+        return sorted(titles, key=lambda benchmark: titles[benchmark].casefold())
 
 
 def write_pages(
@@ -110,11 +118,12 @@ def write_pages(
 
 def _frame(edition: Edition) -> dict[str, Any]:
     feed = {"rel": "alternate", "type": "application/atom+xml", "title": "New results", "href": "feed.xml"}
+    foretold = overview.predicted_quantities(edition)
     return {
         "title": edition.title,
         "edition": edition.name,
         "made": edition.made.isoformat(),
-        "menu": [{"href": href, "words": words} for href, words in MENU],
+        "menu": [{"href": href, "words": words} for href, words in MENU if href != PREDICTIONS or foretold],
         "files": [{"href": href, "words": words} for href, words in FILES],
         "links": [feed],
         "submit": "submit.html",
@@ -157,9 +166,9 @@ def _write_places(maker: _Maker) -> None:
 
 
 def _write_lists(maker: _Maker) -> None:
-    for ranking in maker.edition.rankings:
-        maker.site.write_page(f"list/{ranking.id}.html", "list", make_list(maker.edition, ranking))
-        for place, part in make_list_data(maker.edition, ranking):
+    for listed in maker.lists:
+        maker.site.write_page(list_href(listed.ranking), "list", make_list(listed))
+        for place, part in make_list_data(listed):
             maker.site.write_call(place, "(window.hpcaiList ??= []).push", part)
 
 
@@ -171,63 +180,75 @@ def _write_overviews(maker: _Maker) -> None:
     _write_simple(maker, "records.html", "Records over the years", question, *records)
     question = "Throughput per accelerator of every result: a flat line is perfect scaling."
     _write_simple(maker, "scaling.html", "Scaling of everything", question, *scaling)
-    question = "Predictions that were made from earlier results, beside what was measured later."
-    _write_simple(maker, "predictions.html", "Predictions beside later results", question, *_prediction_sections(maker))
+    _write_predictions(maker)
     question = "Everything that failed a check, with every reason. Nothing is dropped silently."
     refused = _section(tables=[overview.refused_table(edition)])
     _write_simple(maker, "refused.html", "Refused submissions", question, refused)
     charts = [{**section["charts"][0], "page": "records.html"} for section in records if section["charts"]][:1]
     charts += [{**section["charts"][0], "page": "scaling.html"} for section in scaling if section["charts"]][:1]
-    view = {**overview.make_index(edition, charts), "metadata": embed_json(dataset_metadata(edition))}
+    view = {**overview.make_index(edition, maker.lists, charts), "metadata": embed_json(dataset_metadata(edition))}
     maker.site.write_page("index.html", "index", view)
     maker.site.write_page("compare.html", "compare", {})
     needed = overview.needed_table(edition)
     sections = [
-        _section("What to run", lines=[SUBMIT[0]], code=SUBMIT[1]),
+        _section("What to run", lines=[SUBMIT], code=SUBMIT_COMMAND),
         _section("What a result needs", tables=[needed]),
     ]
     _write_simple(maker, "submit.html", "Submit a result", "What to submit to be compared.", *sections)
 
 
 def _record_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
+    caption = "Each point is a result that was better than all before it in its list. Logarithmic axis."
     for number, benchmark in enumerate(maker.benchmarks):
+        benchmark_title = maker.edition.benchmark_titles[benchmark]
         charts = []
         for kind in CHARTED:
-            rows, unit = overview.record_rows(maker.edition, benchmark, kind)
-            if rows:
-                title = f"{benchmark}: {KINDS[kind].lower()}"
-                caption = "Each point is a result that was better than all before it in its list. Logarithmic axis."
+            rows, unit = overview.record_rows(maker.lists, benchmark, kind)
+            if len({row["year"] for row in rows}) > 1:
+                title = f"{benchmark_title}: {KINDS[kind].lower()}"
                 sketch = draw_records(rows, KINDS[kind], unit)
                 charts.append(_chart(maker, f"records-{number}-{kind}", title, sketch, caption))
-        yield _section(benchmark, charts=charts, tables=[overview.record_table(maker.edition, benchmark)])
+        table = overview.record_table(maker.lists, benchmark, benchmark_title)
+        # One year is no course of anything: the table has its numbers.
+        lines = [] if charts or not table["rows"] else ["All records are of one year: nothing has moved yet."]
+        yield _section(benchmark_title, lines=lines, charts=charts, tables=[table])
 
 
 def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
     for number, benchmark in enumerate(maker.benchmarks):
         rows = overview.scaling_rows(maker.edition, benchmark)
+        title = maker.edition.benchmark_titles[benchmark]
         charts = []
         if rows:
-            shown = "every result" if len(thin_out(rows)) == len(rows) else "the best of each accelerator and scale"
+            kept = thin_out(rows)
+            shown = "every result" if len(kept) == len(rows) else "the best of each accelerator and scale"
             caption = f"Strong scaling: {shown}. Logarithmic axes. Results of other data or targets are other work."
-            sketch = draw_scaling(rows, "throughput per accelerator", "samples/s")
-            charts.append(_chart(maker, f"scaling-{number}", f"{benchmark}: scaling per accelerator", sketch, caption))
-        yield _section(benchmark, charts=charts, tables=[overview.scaling_table(benchmark, rows)])
+            sketch = draw_scaling(overview.tell_scaling(maker.edition, kept), "throughput per accelerator", "samples/s")
+            charts.append(_chart(maker, f"scaling-{number}", f"{title}: scaling per accelerator", sketch, caption))
+        yield _section(title, charts=charts, tables=[overview.scaling_table(title, rows)])
+
+
+def _write_predictions(maker: _Maker) -> None:
+    """Write the page of predictions, or take it away if none is followed by a result."""
+    sections = list(_prediction_sections(maker))
+    if not sections:
+        (maker.site.folder / PREDICTIONS).unlink(missing_ok=True)
+        return
+    question = "What was predicted from earlier results or by a model, beside what was published or measured."
+    _write_simple(maker, PREDICTIONS, "Predictions beside results", question, *sections)
 
 
 def _prediction_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
-    quantities = sorted({one.number.quantity for one in maker.edition.predictions})
-    for number, quantity in enumerate(quantities):
+    for number, quantity in enumerate(overview.predicted_quantities(maker.edition)):
         rows = overview.prediction_rows(maker.edition, quantity)
         charts = []
-        if rows and all(min(row["predicted"], row["measured"]) > 0 for row in rows):
-            sketch = draw_predictions(rows, rows[0]["unit"])
-            caption = "On the dashed line a prediction equals the later result. Both axes are logarithmic."
+        if all(min(row["predicted"], row["measured"]) > 0 for row in rows):
+            sketch = draw_predictions(*overview.scale_predictions(quantity, rows))
+            caption = "On the dashed line a prediction equals the result. Both axes are logarithmic."
             charts.append(
                 _chart(maker, f"predictions-{number}", f"Predictions of {name_quantity(quantity)}", sketch, caption)
             )
         yield _section(name_quantity(quantity), charts=charts, tables=[overview.prediction_table(quantity, rows)])
-    if not quantities:
-        yield _section(lines=["No prediction in this edition is followed by a result."])
 
 
 def _write_editions(maker: _Maker, differences: Mapping[str, Difference]) -> None:
@@ -254,8 +275,9 @@ def _chart(maker: _Maker, name: str, title: str, sketch: Sketch, caption: str) -
     place = f"assets/charts/{name}.svg"
     drawing = sketch.draw(maker.site.folder / place)
     maker.site.write_text(place, drawing.svg)
+    maker.site.write_data(f"assets/charts/{name}.js", f'(window.hpcaiSpecifications ??= {{}})["{name}"]', sketch.spec)
     sizes = {"width": drawing.width, "height": drawing.height, "alt": drawing.alt}
-    return {"title": title, "href": place, "caption": caption, **sizes}
+    return {"name": name, "title": title, "href": place, "caption": caption, **sizes}
 
 
 def _section(title: str = "", **parts: Any) -> dict[str, Any]:  # noqa: ANN401  template data

@@ -5,12 +5,15 @@ from functools import cache
 from typing import Any
 
 from hpcai.listing.entries import Edition, Entry, Place, Ranking, make_id
-from hpcai.listing.numbers import Format, choose_format
+from hpcai.listing.listed import Found, Listed
+from hpcai.listing.numbers import Format
 
 ROWS = 50
 """Rows in the page itself: what a reader without scripts sees, and everyone before the data are there."""
 FIRST_PART, LATER_PARTS = 500, 5000
 """Rows in the first part of a list's data, which the page waits for, and in each of those that follow."""
+SHOWN = ("value", "low", "high")
+"""Columns of numbers that every list has."""
 KINDS = {
     "time_to_train": "Time to train",
     "throughput_per_unit": "Throughput per accelerator",
@@ -26,11 +29,17 @@ MEANINGS = {
     "vflops_per_watt": "Valid FLOPS over mean power.",
     "weak_throughput": "Models trained per minute by many instances at once, on the machine.",
 }
+NO_RULES = ", and not judged: no rule set exists for them"
+SUBMIT_COMMAND = 'hpcai list submit results --output my_machine --org "My laboratory"'
 BASES = {
     "measured": "measured: own runs whose raw files were checked here",
-    "published": "published: logs of others, judged here",
+    "published": "published: logs of others, read here",
     "declared": "declared: numbers without the files behind them",
 }
+APART = (
+    "Closed and open divisions, measured, published and declared results, and official and other data have lists of "
+    "their own."
+)
 
 
 def list_href(ranking: Ranking) -> str:
@@ -42,6 +51,11 @@ def list_href(ranking: Ranking) -> str:
 def organisation_href(name: str) -> str:
     """Return the page of an organisation."""
     return f"organisation/{make_id(name)}.html"
+
+
+def title_of(ranking: Ranking) -> str:
+    """Return the readable name of a list's benchmark."""
+    return ranking.benchmark_title or ranking.benchmark
 
 
 def say_rules(ranking: Ranking) -> str:
@@ -66,30 +80,13 @@ def say_apart(edition: Edition, ranking: Ranking) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def value_of(ranking: Ranking, entry: Entry) -> tuple[float, float | None, float | None] | None:
-    """Return the value that a list ranks and its bounds [unit of the list]; None without one."""
-    if ranking.kind == "throughput_per_unit":
-        rate = entry.number("train_rate_samples_per_s")
-        if rate is None or not entry.units:
-            return None
-        low, high = (None if bound is None else bound / entry.units for bound in (rate.low, rate.high))
-        return rate.value / entry.units, low, high
-    number = entry.number(ranking.quantity)
-    return None if number is None else (number.value, number.low, number.high)
-
-
-def format_of(edition: Edition, ranking: Ranking) -> Format:
-    """Return the unit in which a list shows its values."""
-    found = (value_of(ranking, edition.by_id[place.entry]) for place in ranking.places)
-    return choose_format(ranking.quantity, ranking.unit, [value[0] for value in found if value])
-
-
-def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
+def make_list(listed: Listed) -> dict[str, Any]:
     """Return the template data of one list."""
-    form = format_of(edition, ranking)
-    rows = [_make_row(edition, ranking, place, form) for place in ranking.places[:ROWS]]
+    edition, ranking, form = listed.edition, listed.ranking, listed.form
+    shown = zip(ranking.places[:ROWS], listed.entries, listed.found, strict=False)
+    rows = [_make_row(edition, place, entry, found, form) for place, entry, found in shown]
     return {
-        "title": f"{KINDS[ranking.kind]}: {ranking.benchmark}, {say_apart(edition, ranking)}",
+        "title": f"{KINDS[ranking.kind]}: {title_of(ranking)}, {say_apart(edition, ranking)}",
         "question": say_rules(ranking),
         "others": _other_lists(edition, ranking),
         "rows": rows,
@@ -99,9 +96,10 @@ def make_list(edition: Edition, ranking: Ranking) -> dict[str, Any]:
         "heading": f"{KINDS[ranking.kind]} [{form.unit}]",
         "left_out": max(0, len(ranking.places) - ROWS),
         "definition": MEANINGS[ranking.kind],
-        "apart": f"All results here are {BASES[ranking.basis]}. Closed and open divisions, measured, published and "
-        "declared results, and official and other data have lists of their own.",
-        "needed": say_needed(ranking),
+        "separate": APART,
+        "apart": f"All results here are {BASES[ranking.basis]}{'' if ranking.judged else NO_RULES}.",
+        "needed": say_needed(edition, ranking),
+        "command": SUBMIT_COMMAND,
         "data": f"list/{ranking.id}.js",
     }
 
@@ -111,43 +109,49 @@ def say_data(dataset: str, kind: str) -> str:
     return dataset if kind in dataset else f"{dataset} ({kind} data)".strip()
 
 
-def say_needed(ranking: Ranking) -> str:
+def _say_trained(edition: Edition, ranking: Ranking) -> str:
+    """Return what was trained to what quality on what data."""
+    metric = next((edition.by_id[place.entry].quality_metric for place in ranking.places), "").replace("_", " ")
+    target = "" if ranking.quality_target is None else f" to the target {metric} {ranking.quality_target:g}"
+    own = ranking.data == "official" and ranking.dataset.startswith(ranking.benchmark)
+    data = "its official data" if own else say_data(ranking.dataset, ranking.data)
+    return f"{title_of(ranking)} trained{target} on {data}"
+
+
+def say_needed(edition: Edition, ranking: Ranking) -> str:
     """Return what a submission must have to be in a list."""
-    target = "" if ranking.quality_target is None else f" to the target {ranking.quality_target:g}"
+    runs = max((edition.by_id[place.entry].runs_by_rule or 0 for place in ranking.places), default=0)
+    logs = f"the logs of all runs, {runs} at least" if runs else "the logs of all runs"
     division = f", {ranking.division} division" if ranking.division else ""
-    evidence = "the numbers and the document that holds them" if ranking.basis == "declared" else "the logs of all runs"
-    return (
-        f"{ranking.benchmark} trained{target} on {say_data(ranking.dataset, ranking.data)}{division}, with {evidence}."
-    )
+    evidence = "the numbers and the document that holds them" if ranking.basis == "declared" else logs
+    return f"{_say_trained(edition, ranking)}{division}, with {evidence}."
 
 
-def make_list_data(edition: Edition, ranking: Ranking) -> Iterator[tuple[str, dict[str, Any]]]:
+def make_list_data(listed: Listed) -> Iterator[tuple[str, dict[str, Any]]]:
     """Return the data of one list in parts: first what makes the page answer, then the rest; each with its path."""
-    form = format_of(edition, ranking)
+    ranking = listed.ranking
     ends = [*range(FIRST_PART, len(ranking.places), LATER_PARTS), len(ranking.places)]
     names = [f"{ranking.id}.js", *(f"{ranking.id}.{number}.js" for number in range(1, len(ends)))]
     about = {
         "better": ranking.better,
         "total": len(ranking.places),
         "parts": names[1:],
-        "first": {"format": {"factor": form.factor}, "results": "../result/", "compare": "../compare.html"},
+        "first": {"format": {"factor": listed.form.factor}, "results": "../result/", "compare": "../compare.html"},
     }
     for name, start, end in zip(names, [0, *ends], ends, strict=False):
-        part = _make_part(edition, ranking, ranking.places[start:end])
+        part = _make_part(listed, start, end)
         yield f"list/{name}", {**part, **about} if start == 0 else part
 
 
-def _make_part(edition: Edition, ranking: Ranking, places: Sequence[Place]) -> dict[str, Any]:
+def _make_part(listed: Listed, start: int, end: int) -> dict[str, Any]:
     """Return columns of some places; texts are numbers of their word."""
-    entries = [edition.by_id[place.entry] for place in places]
-    found = [value_of(ranking, entry) or (None, None, None) for entry in entries]
+    edition, places = listed.edition, listed.ranking.places[start:end]
+    entries, found = listed.entries[start:end], listed.found[start:end]
     words: dict[str, list[Any]] = {}
     columns: dict[str, list[Any]] = {
         "id": [entry.id for entry in entries],
         "place": [place.place for place in places],
-        "value": [_rounded(value[0]) for value in found],
-        "low": [_rounded(value[1]) for value in found],
-        "high": [_rounded(value[2]) for value in found],
+        **_number_columns(found),
         "scale": [entry.units for entry in entries],
         "score": [_score(entry) for entry in entries],
     }
@@ -157,9 +161,7 @@ def _make_part(edition: Edition, ranking: Ranking, places: Sequence[Place]) -> d
     return {"columns": columns, "words": words}
 
 
-def _make_row(edition: Edition, ranking: Ranking, place: Place, form: Format) -> dict[str, Any]:
-    entry = edition.by_id[place.entry]
-    value, low, high = value_of(ranking, entry) or (None, None, None)
+def _make_row(edition: Edition, place: Place, entry: Entry, found: Found | None, form: Format) -> dict[str, Any]:
     score = _score(entry)
     return {
         "place": "not valid" if place.place is None else place.place,
@@ -170,9 +172,9 @@ def _make_row(edition: Edition, ranking: Ranking, place: Place, form: Format) ->
         "round": entry.round,
         "year": entry.year if entry.year is not None else "not known",
         "scale": entry.units if entry.units is not None else "not known",
-        "words": "–" if value is None else form.say(value),
-        "interval": form.say_interval(low, high),
-        "score": "–" if score is None else f"{score} %",
+        "words": found.say(form) if found else "–",
+        "interval": found.say_interval(form) if found else "",
+        "score": "–" if score is None else score,
     }
 
 
@@ -201,7 +203,17 @@ def _year(_: Edition, entry: Entry) -> dict[str, str] | None:
 
 
 def _score(entry: Entry) -> int | None:
-    return None if entry.reproducibility is None else round(100 * entry.reproducibility.score_ratio)
+    return None if entry.reproducibility is None else round(entry.reproducibility.score)
+
+
+def _number_columns(found: Sequence[Found | None]) -> dict[str, list[float | None]]:
+    """Return the columns of values and bounds; the smallest and largest run only where they are shown."""
+    names = [name for name in Found._fields if name in SHOWN or any(one and _only_runs(one) for one in found)]
+    return {name: [_rounded(one and getattr(one, name)) for one in found] for name in names}
+
+
+def _only_runs(found: Found) -> bool:
+    return found.low is None and found.least is not None
 
 
 def _rounded(value: float | None) -> float | None:
@@ -220,9 +232,10 @@ def _number_words(cells: Sequence[dict[str, str] | None]) -> tuple[list[int | No
 
 def _other_lists(edition: Edition, ranking: Ranking) -> list[dict[str, Any]]:
     """Return the lists beside this one: of other benchmarks, of other measures, and under other rules."""
-    benchmarks = sorted({other.benchmark for other in edition.rankings}, key=str.casefold)
+    titles = {other.benchmark: title_of(other) for other in edition.rankings}
+    benchmarks = sorted(titles.items(), key=lambda item: item[1].casefold())
     return [
-        {"label": "Benchmark", "links": [_nearest(edition, ranking, "benchmark", one, one) for one in benchmarks]},
+        {"label": "Benchmark", "links": [_nearest(edition, ranking, "benchmark", *one) for one in benchmarks]},
         {"label": "Measure", "links": [_nearest(edition, ranking, "kind", kind, word) for kind, word in KINDS.items()]},
         {"label": "Rules", "links": list(_siblings(edition, ranking))},
     ]

@@ -2,21 +2,26 @@
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from hpcai.core.files import write_atomically
-from hpcai.report.figures import embed_json
-from hpcai.report.page import say_plainly
+from hpcai.plots.interactive import chart_library
+from hpcai.report.embedding import embed_json, say_plainly
 
 ASSETS = "assets"
-SCRIPTS = ("site.js", "list.js", "compare.js", "statistics.js", "icon.svg")
+SCRIPTS = ("site.js", "list.js", "compare.js", "statistics.js", "figures.js", "icon.svg")
+SHARED_SCRIPTS = ("theme.js", "charts.js")
+"""Scripts that the report has as well."""
 TABLE_LIBRARY = ("table-core.js", "table-core.LICENSE.txt")
 """TanStack Table, as its package has it: `vendor/README.md` names version and digest."""
+CHART_LIBRARY, CHART_LICENSE = "vega.js", "vega.LICENSE.txt"
 
 
 @dataclass(frozen=True)
@@ -67,11 +72,11 @@ class Site:
 
     def write_data(self, place: str, before: str, data: object) -> None:
         """Write data as a script, which a page may load from a file as well: ``before = data;``."""
-        self._write(place, f"{before} = {embed_json(data)};\n")
+        self._write(place, f"{before} = {embed_json(_plainly(data))};\n")
 
     def write_call(self, place: str, function: str, data: object) -> None:
         """Write data as a script that gives them to a function."""
-        self._write(place, f"{function}({embed_json(data)});\n")
+        self._write(place, f"{function}({embed_json(_plainly(data))});\n")
 
     def write_text(self, place: str, text: str) -> None:
         """Write any other file."""
@@ -82,11 +87,11 @@ class Site:
         folder = self.folder / ASSETS
         folder.mkdir(parents=True, exist_ok=True)
         page, own = self.sources / "page", self.sources / "list"
-        shutil.copyfile(page / "theme.js", folder / "theme.js")
-        for name in SCRIPTS:
-            shutil.copyfile(own / name, folder / name)
-        for name in TABLE_LIBRARY:
-            shutil.copyfile(own / "vendor" / name, folder / name)
+        vendor = own / "vendor"
+        copied = ((page, SHARED_SCRIPTS), (own, SCRIPTS), (vendor, (*TABLE_LIBRARY, CHART_LICENSE)))
+        for source, name in ((source, name) for source, names in copied for name in names):
+            shutil.copyfile(source / name, folder / name)
+        _write_chart_library(folder / CHART_LIBRARY)
         styles = "".join((part / name).read_text("utf-8") for part, name in ((page, "report.css"), (own, "list.css")))
         write_atomically(folder / "list.css", styles.encode())
 
@@ -94,6 +99,24 @@ class Site:
         path = self.folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode("utf-8"))
+
+
+def _write_chart_library(path: Path) -> None:
+    """Write the charts' library unless it is there: to bundle it takes seconds."""
+    seal = f"// Vega-Embed with Vega and Vega-Lite, bundled by vl-convert-python {version('vl-convert-python')}\n"
+    with suppress(FileNotFoundError), path.open("rb") as known:
+        if known.readline() == seal.encode():
+            return
+    write_atomically(path, (seal + chart_library()).encode())
+
+
+def _plainly(data: Any) -> Any:  # noqa: ANN401  JSON
+    """Return data whose texts have no unprintable characters: a mark of direction would turn numbers round."""
+    if isinstance(data, str):
+        return _finalize(data)
+    if isinstance(data, Mapping):
+        return {key: _plainly(value) for key, value in data.items()}
+    return [_plainly(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def _finalize(value: object) -> object:

@@ -1,9 +1,10 @@
 """Interactive charts: one Vega-Lite specification yields both the chart on the report's page and its SVG."""
 
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
-import vl_convert
+if TYPE_CHECKING:
+    import altair as alt
 
 FONT = "DejaVu Sans, Verdana, sans-serif"
 MUTED = "#7f7f7f"
@@ -21,7 +22,7 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def to_spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
+def to_spec(chart: "alt.TopLevelMixin") -> dict[str, Any]:
     """Return a chart as a Vega-Lite specification in the house theme; equal charts give equal specifications."""
     spec: dict[str, Any] = chart.to_dict()
     return {**spec, "config": CONFIG}
@@ -29,4 +30,17 @@ def to_spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
 
 def spec_to_svg(spec: dict[str, Any]) -> str:
     """Render a specification as SVG with black text; the page shows it until scripts run, or if they never do."""
+    import vl_convert
+
     return str(vl_convert.vegalite_to_svg(spec))
+
+
+@lru_cache(maxsize=1)
+def chart_library() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, from the package that also draws the charts as SVG."""
+    import vl_convert
+
+    library = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    assert "</script" not in library.lower(), "the library would end its own element"
+    assert "<!--" not in library, "the library would begin a comment"
+    return library

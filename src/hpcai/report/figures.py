@@ -1,11 +1,8 @@
 """Figures of the page: each has a picture that works without scripts; some also have an interactive chart."""
 
 import base64
-import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -14,11 +11,10 @@ from hpcai.core.files import read_regular
 from hpcai.core.messages import Message
 from hpcai.core.sealed import unseal_drawing
 from hpcai.report.captions import Caption, render_caption
+from hpcai.report.embedding import embed_json, read_size
 from hpcai.report.material import Link, Material, read_json
 
-LENGTH = re.compile(r'<svg\b[^>]*?\b(width|height)="([0-9.]+)(pt|px|)"[^>]*?\b(?:width|height)="([0-9.]+)(?:pt|px|)"')
 FORMS = {"svg": "SVG", "json": "Vega-Lite"}
-PIXELS = {"pt": 4 / 3, "px": 1.0, "": 1.0}
 NOT_DRAWN = Message("figures.not_drawn", "The figure {figure} is not in this folder: nothing has drawn it yet.")
 
 
@@ -100,26 +96,6 @@ def read_drawing(path: Path) -> bytes:
         return unseal_drawing(read_regular(path)).text
     except (OSError, ValueError) as error:
         raise ParseError(f"{path}: a damaged drawing ({error}); delete it and run the workflow again") from error
-
-
-def read_size(drawing: str) -> tuple[int, int]:
-    """Return the natural size of an SVG [px]; zeros if it names none."""
-    found = LENGTH.search(drawing[:2000])
-    if not found:
-        return 0, 0
-    first, pixels = float(found[2]), PIXELS[found[3]]
-    sizes = {found[1]: first * pixels}
-    other = "height" if found[1] == "width" else "width"
-    sizes[other] = float(found[4]) * pixels
-    return round(sizes["width"]), round(sizes["height"])
-
-
-def embed_json(data: Any) -> Markup:  # noqa: ANN401  JSON
-    """Return JSON that is safe inside a script element: it cannot end the element or begin a comment."""
-    if data is None:
-        return Markup("")
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
 
 
 def _plain(caption: Caption | None) -> str:

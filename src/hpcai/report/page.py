@@ -4,11 +4,9 @@ import base64
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -16,10 +14,12 @@ from hpcai.catalogue.definitions import Definition
 from hpcai.core.files import write_atomically
 from hpcai.core.messages import Message
 from hpcai.core.text import say_whole
+from hpcai.plots.interactive import chart_library
 from hpcai.records.acceptance import Accepted
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
 from hpcai.report.captions import write_captions
 from hpcai.report.definitions import anchor
+from hpcai.report.embedding import say_plainly
 from hpcai.report.figures import Figure, make_figure
 from hpcai.report.hpc_ai500.markup import FRAGMENT_STYLE, document_html
 from hpcai.report.hpc_ai500.model import read_document
@@ -65,10 +65,6 @@ def _make_document(material: Material, path: Path) -> DocumentPart:
 
 KEY_FIGURES = ("scores", "roofline", "scaling")
 """The figures shown small on the first screen."""
-
-
-BLANKS, KEPT = "\t\n\v\f\r", "\t\n\v\f\r\u00a0"
-"""Characters replaced by blanks; and, with the no-break space, those kept although they are not printable."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +205,7 @@ def _frame_page(material: Material, sections: tuple[Section, ...]) -> dict[str, 
     figures = [part for section in sections for part in section.parts if isinstance(part, Figure)]
     scripts = {
         "theme": _read(material.sources, "theme.js"),
-        "main": _read(material.sources, "report.js"),
+        "main": _read(material.sources, "charts.js") + _read(material.sources, "report.js"),
         "bundle": chart_library() if any(figure.specification for figure in figures) else "",
     }
     return {
@@ -223,22 +219,6 @@ def _frame_page(material: Material, sections: tuple[Section, ...]) -> dict[str, 
 def hash_script(text: str) -> str:
     """Return the source expression that makes a content security policy allow only this script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode()}'"
-
-
-@lru_cache(maxsize=1)
-def chart_library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, from the package that also draws the charts as SVG."""
-    library = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
-    assert "</script" not in library.lower(), "the library would end its own element"
-    assert "<!--" not in library, "the library would begin a comment"
-    return library
-
-
-def say_plainly(value: object) -> object:
-    """Return a text without unprintable characters; line breaks become blanks."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return "".join(" " if sign in BLANKS else sign for sign in value if sign in KEPT or sign.isprintable())
-    return value
 
 
 def _make_answer(material: Material) -> Table:

@@ -12,8 +12,9 @@ from hpcai.listing import ranking_views
 from hpcai.listing.charts import MOST_POINTS, Sketch, thin_out
 from hpcai.listing.entries import Edition, Entry, Ranking, Run
 from hpcai.listing.entry_views import make_compared, make_ranks, make_result, say_bibtex
+from hpcai.listing.listed import Listed, list_all
 from hpcai.listing.numbers import choose_format, repeats_of
-from hpcai.listing.overview_views import find_records, make_index, prediction_rows, prediction_table, refused_table
+from hpcai.listing.overview_views import make_index, prediction_rows, prediction_table, refused_table
 from hpcai.listing.rendering import TABLE_LIBRARY, Site
 
 SOURCES = Path(__file__).parents[3] / "reports"
@@ -37,7 +38,7 @@ def test_table_library_is_the_package_s() -> None:
 
 def test_records_are_each_better_than_the_one_before(edition: Edition) -> None:
     for ranking in edition.rankings:
-        records = find_records(edition, ranking)
+        records = Listed(edition, ranking).records
         values = [record.value for record in records]
         assert values == sorted(values, reverse=ranking.better == "lower")
         assert len(set(values)) == len(values)
@@ -50,15 +51,15 @@ def test_records_are_each_better_than_the_one_before(edition: Edition) -> None:
 def test_results_without_a_place_set_no_record(edition: Edition) -> None:
     ranking = _first(edition, "time_to_train")
     places = tuple(place.model_copy(update={"place": None}) for place in ranking.places)
-    assert find_records(edition, ranking.model_copy(update={"places": places})) == []
+    assert Listed(edition, ranking.model_copy(update={"places": places})).records == []
     unplaced = edition.model_copy(
         update={"rankings": tuple(one.model_copy(update={"places": places}) for one in (ranking,))}
     )
-    assert make_index(unplaced, [])["answers"] == []
+    assert make_index(unplaced, list_all(unplaced), [])["answers"] == []
 
 
 def test_answer_is_the_best_per_accelerator(edition: Edition) -> None:
-    answers = make_index(edition, [])["answers"]
+    answers = make_index(edition, list_all(edition), [])["answers"]
     ranking = next(one for one in edition.rankings if ranking_views.list_href(one) == answers[0]["list_href"])
     best = max(
         entry.per_unit or 0
@@ -74,15 +75,19 @@ def test_another_edition_of_a_benchmark_is_named() -> None:
     ranking = _first(edition, "throughput_per_unit")
     entries = [edition.by_id[place.entry] for place in ranking.places if place.place is not None]
     new, old = (entry for entry in entries[:2])
-    changed = new.model_copy(update={"year": 2030, "round": "v9", "benchmark": "Edition nine"})
+    nine = {"benchmark": "nine", "benchmark_title": "Edition nine"}
+    changed = new.model_copy(update={"year": 2030, "round": "v9", **nine})
     earlier = old.model_copy(update={"year": 2020, "round": "v0.7"})
     rankings = (
-        ranking.model_copy(update={"id": "nine", "benchmark": "Edition nine", "places": (ranking.places[0],)}),
+        ranking.model_copy(update={"id": "nine", "places": (ranking.places[0],), **nine}),
         ranking.model_copy(update={"id": "old", "places": (ranking.places[1],)}),
     )
-    found = make_index(edition.model_copy(update={"entries": (changed, earlier), "rankings": rankings}), [])["answers"]
-    assert "v0.7" in next(one["change"] for one in found if one["benchmark"] == "Edition nine")
-    assert "another edition" in next(one["first"] for one in found if one["benchmark"] == "Edition nine")
+    # A copy keeps what was looked up in the original: so of one in which nothing was.
+    both = make_edition(60).model_copy(update={"entries": (changed, earlier), "rankings": rankings})
+    found = make_index(both, list_all(both), [])["answers"]
+    answer = next(one for one in found if one["benchmark"] == "Edition nine")
+    assert answer["change"].endswith("v0.7")
+    assert "another edition" in answer["first"]
 
 
 def _with_runs(entry: Entry, *runs: Run) -> Entry:
@@ -109,7 +114,7 @@ def test_parts_of_the_data_hold_every_place_once(edition: Edition, monkeypatch: 
     monkeypatch.setattr(ranking_views, "FIRST_PART", 4)
     monkeypatch.setattr(ranking_views, "LATER_PARTS", 7)
     ranking = _first(edition, "time_to_train")
-    parts = list(ranking_views.make_list_data(edition, ranking))
+    parts = list(ranking_views.make_list_data(Listed(edition, ranking)))
     assert len(parts) > 2
     assert [one for _, part in parts for one in part["columns"]["id"]] == [place.entry for place in ranking.places]
     assert [path.removeprefix("list/") for path, _ in parts[1:]] == parts[0][1]["parts"]
@@ -122,6 +127,15 @@ def test_data_of_a_script_cannot_end_it(edition: Edition, tmp_path: Path) -> Non
     text = (tmp_path / "x.js").read_text()
     assert "<" not in text
     assert json.loads(text[4:-2])["title"].startswith(hostile.title)
+
+
+def test_data_of_a_script_have_no_marks_of_direction(edition: Edition, tmp_path: Path) -> None:
+    hostile = next(entry for entry in edition.entries if entry.organisation == RIGHT_TO_LEFT)
+    Site(tmp_path, SOURCES).write_data("x.js", "x", make_compared(edition, hostile))
+    text = (tmp_path / "x.js").read_text()
+    assert "\u202e" not in text
+    assert "\\u202e" not in text.lower()
+    assert json.loads(text[4:-2])["id"] == hostile.id
 
 
 def test_bibtex_keeps_its_braces() -> None:

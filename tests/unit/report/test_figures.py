@@ -1,6 +1,5 @@
-"""Figures and captions of the page: sizes, specifications that cannot end their element, captions without powers."""
+"""Figures and captions of the page: files, reasons, captions without powers."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from hpcai.catalogue.definitions import Definitions
 from hpcai.core.errors import ParseError
 from hpcai.core.sealed import seal_drawing, sealed_json
 from hpcai.report.captions import render_caption
-from hpcai.report.figures import NOT_DRAWN, embed_json, make_figure, read_size
+from hpcai.report.figures import NOT_DRAWN, make_figure
 from hpcai.report.material import Material
 
 DRAWING = '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="72pt" height="36pt"></svg>'
@@ -25,26 +24,6 @@ def material(tmp_path: Path) -> Material:
 
 def write_caption(material: Material, text: str) -> None:
     (material.sources / "captions" / "topic.rst").write_text(text)
-
-
-@pytest.mark.parametrize(
-    ("drawing", "size"),
-    [
-        (DRAWING, (96, 48)),
-        ('<svg height="400" width="860.5" viewBox="0 0 1 1">', (860, 400)),
-        ('<svg version="1.1" class="marks" width="10px" height="20px">', (10, 20)),
-        ("<svg viewBox='0 0 1 1'>", (0, 0)),
-    ],
-)
-def test_natural_size_of_a_drawing(drawing: str, size: tuple[int, int]) -> None:
-    assert read_size(drawing) == size
-
-
-def test_specification_cannot_end_its_element() -> None:
-    data = {"title": "</script><script>alert(1)</script><!-- & \u2028 é"}
-    text = str(embed_json(data))
-    assert "<" not in text
-    assert json.loads(text) == data
 
 
 def test_figure_has_picture_caption_and_files(material: Material) -> None:
