@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from workflow_project import edit_yaml
+from workflow_project import call_snakemake, edit_yaml
 
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.load import load_study_file
@@ -292,3 +292,15 @@ def test_the_journal_of_a_dry_run_tells_what_slurm_would_be_asked_for(project, t
     asked = {job["rule"]: job["resources"] for job in jobs if job["event"] == "job_info"}
     assert (asked["train"]["nodes"], asked["train"]["mpi"]) == (1, "launcher")
     assert asked["pack_data"]["runtime"] == 240
+
+
+def test_the_tables_above_a_study_are_taken_rather_than_those_of_the_clone(tmp_path):
+    folder = shutil.copytree(ROOT / "tests/config", tmp_path / "mine")
+    table = folder / "runs/tiny.tsv"
+    table.write_text(table.read_text().replace("1\t2\t2", "1\t2\t5"))
+    (folder / "studies").mkdir()
+    study = shutil.move(folder / "tiny.yaml", folder / "studies/tiny.yaml")
+    place = ["--snakefile", ROOT / "Snakefile", "--directory", tmp_path, "--configfile", study, "--cores", "2"]
+    done = call_snakemake("measure", "--dry-run", *place)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^train +6$", done.stdout, re.MULTILINE), done.stdout

@@ -9,6 +9,7 @@ from hpcai.campaign.library_digest import library_digest
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.profiles.views import VIEWS
 from hpcai.config.load import load_campaign, read_settings, refuse_loose_files
+from hpcai.config.study import configuration_folder
 from hpcai.core.errors import ConfigError
 from hpcai.measure.provenance import source_root
 from hpcai.measure.publish import refuse_changed
@@ -65,7 +66,13 @@ if workflow.is_main_process:
     checked(refuse_loose_files, workflow.configfiles)
 # A study written by an earlier start (results/study.json) ends with its digest, which was checked above.
 config.pop(KEY.decode(), None)
-CAMPAIGN = checked(load_campaign, config, ROOT / "config")
+# As for `hpcai check`: a study's machines and tables are beside or above its file; only a study elsewhere takes the clone's.
+CONFIGURATION = ROOT / "config"
+if workflow.configfiles:
+    CONFIGURATION = configuration_folder(
+        Path(workflow.configfiles[-1]), otherwise=CONFIGURATION
+    )
+CAMPAIGN = checked(load_campaign, config, CONFIGURATION)
 PLANS = CAMPAIGN.plans()
 PROFILE_PLANS = {profile: CAMPAIGN.profiles(profile) for profile in PROFILES}
 WEAK_PLANS = CAMPAIGN.weak_plans()

@@ -51,6 +51,7 @@ TOO_MANY_INSTANCES = Message(
     "nodes of {machine!r} ({machine_nodes} x ranks_per_node {machine_ranks_per_node})",
 )
 UNKNOWN_FIGURE = Message("load.unknown_figure", "figures of a study: {known}")
+UNKNOWN_VARIANT = Message("load.unknown_variant", "variants of the run table: {known}")
 UNKNOWN_WORKLOAD = Message("load.unknown_workload", "one of {known}")
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
@@ -103,6 +104,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     _check_datasets(present, problems)
     _check_folders(checked, study_file, problems)
     _check_figures(checked, study_file, problems)
+    _check_profile_variants(campaign, study_file, problems)
     check_rounds(checked.rounds, study_file, problems)
     for key, found, allowed in check_acceptance(checked.acceptance, machine, present):
         problems.add(study_file, f"acceptance.{key}", found, allowed)
@@ -232,6 +234,15 @@ def _check_figures(study: Study, file: str, problems: Problems) -> None:
     for number, name in enumerate(study.show_first):
         if name not in known:
             problems.add(file, f"show_first.{number}", name, UNKNOWN_FIGURE(known=", ".join(sorted(known))))
+
+
+def _check_profile_variants(campaign: Campaign, file: str, problems: Problems) -> None:
+    """Variants to profile must be in the run table, else nothing would be profiled in silence."""
+    known = {row.variant for row in campaign.rows}
+    for number, name in enumerate(campaign.study.profile_variants):
+        if known and name not in known:
+            allowed = UNKNOWN_VARIANT(known=", ".join(sorted(known)))
+            problems.add(file, f"profile_variants.{number}", name, allowed)
 
 
 def _check_hpl_tests(study: Study, machine: Machine, file: str, problems: Problems) -> None:

@@ -56,7 +56,10 @@ class Study(Settings):
     weak_runs: Name | None = Field(
         default=None, description="Table of weak-scaling groups: the file runs/NAME.tsv; blank: none is measured."
     )
-    config_dir: SafePath | None = Field(default=None, description="Folder of the other files; default: config/.")
+    config_dir: SafePath | None = Field(
+        default=None,
+        description="Folder of the other files; default: the nearest above the study with machines/, else the clone's.",
+    )
     rule_set: RuleSet = Field(default="hpc_3.0.0", description="MLPerf HPC rule set that judges the runs.")
     time_staging: bool = Field(
         default=True, description="Staging is on the clock; rule sets before 3.0.0 allow nothing else."
@@ -119,7 +122,7 @@ class Study(Settings):
         return self
 
 
-def configuration_folder(study_file: Path, config_dir: str | None = None) -> Path:
+def configuration_folder(study_file: Path, config_dir: str | None = None, otherwise: Path | None = None) -> Path:
     """Return the folder with a study's machines, benchmarks and run tables.
 
     Parameters
@@ -128,8 +131,10 @@ def configuration_folder(study_file: Path, config_dir: str | None = None) -> Pat
         Its folder, or the nearest one above it, has the machines: config/ holds studies in folders of their own.
     config_dir
         The study's key, which takes precedence.
+    otherwise
+        The folder if none above the file has machines; default: that of the file.
     """
     if config_dir:
         return Path(config_dir)
     above = study_file.absolute().parents
-    return next((folder for folder in above if (folder / "machines").is_dir()), study_file.parent)
+    return next((folder for folder in above if (folder / "machines").is_dir()), otherwise or study_file.parent)

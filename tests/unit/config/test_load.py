@@ -75,6 +75,7 @@ BAD_VALUES = [
         r"benchmarks: found \['cosmoflow_tiny', 'cosmoflow_tiny'\]; allowed: each name once",
     ),
     (STUDY, "published", "hpc_ai500_v2", r"published: found 'hpc_ai500_v2'; allowed: a list"),
+    (STUDY, "profile_variants", ["fp23"], r"profile_variants.0: found 'fp23'; allowed: variants of the run table"),
     (STUDY, "published", ["nobody"], r"published/nobody.yaml: found no such file; allowed: one of hpc_ai500"),
     (STUDY, "compare_with", ["nowhere/results"], r"compare_with.0: found 'nowhere/results'; allowed: the results"),
     (
