@@ -68,8 +68,9 @@ class DataSettings(Settings):
 class PackSettings(Settings):
     """Packing of the samples into few shards for fast staging."""
 
-    codec: Literal["none", "gzip", "zstd", "shuffle_zstd"] = Field(
-        default="shuffle_zstd", description="shuffle_zstd is made for 16-bit counts."
+    codec: Literal["none", "gzip", "zstd", "shuffle_zstd", "auto"] = Field(
+        default="shuffle_zstd",
+        description="shuffle_zstd is made for 16-bit counts; auto measures the storage of the shards and chooses.",
     )
     level: int = Field(default=1, ge=1, le=19, description="Compression level (gzip: at most 9).")
     shards: Count = Field(default=8, description="Number of archives per split.")

@@ -1,6 +1,7 @@
 """Compression of the members of a packed shard."""
 
 import zlib
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -17,6 +18,14 @@ _JOINED_AT_ONCE = 1 << 17
 """Block length [words] that stays in a core's cache between the two steps."""
 
 Buffer = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How members are compressed."""
+
+    codec: Codec
+    level: int
 
 
 class CodecError(Exception):
@@ -51,6 +60,7 @@ class MemberDecoder:
         self._codec = codec
         self._content = np.empty(largest_content_bytes + 1, np.uint8)
         self._planes = np.empty(largest_content_bytes if codec == "shuffle_zstd" else 0, np.uint8)
+        self._upper = np.empty(_JOINED_AT_ONCE, "<u2")
         self._zstd = zstandard.ZstdDecompressor()
 
     def decode(self, packed: memoryview, content_bytes: int) -> memoryview:
@@ -90,15 +100,22 @@ class MemberDecoder:
             raise CodecError(f"found {found} bytes of content, expected {content_bytes}: the zstd data is cut")
 
     def _unshuffle(self, size: int) -> None:
-        """Join the two planes with 16-bit arithmetic, several times faster than two strided copies."""
+        """Join the two planes with 16-bit arithmetic on whole vectors, several times faster than two strided copies.
+
+        Where all odd bytes are 0, as in most blocks of small counts, the even ones only become wider.
+        """
         pairs = size // 2
         even, odd = self._planes[: size - pairs], self._planes[size - pairs : size]
         words = self._content[: 2 * pairs].view("<u2")
         for start in range(0, pairs, _JOINED_AT_ONCE):
             part = slice(start, start + _JOINED_AT_ONCE)
             joined = words[part]
-            np.left_shift(odd[part], 8, out=joined, dtype=np.uint16)
-            np.bitwise_or(joined, even[:pairs][part], out=joined, dtype=np.uint16)
+            joined[:] = even[:pairs][part]
+            if odd[part].max():
+                upper = self._upper[: len(joined)]
+                upper[:] = odd[part]
+                upper <<= 8
+                joined |= upper
         if size % 2:
             self._content[size - 1] = even[-1]
 
