@@ -80,7 +80,7 @@ def module_of(kind: str, scale: int) -> DataModule[Any]:
     """
     if kind == "cosmoflow":
         counts = {"train_samples": scale, "validation_samples": scale // 8}
-        return TinyCubes(CosmoFlowData(dataset="rehearsal", source="existing", edition="plain", path="x", **counts))
+        return TinyCubes(CosmoFlowData(dataset="rehearsal", source="generate", edition="plain", edge=16, **counts))
     return ExtremeWeatherDataModule(
         ExtremeWeatherData(
             dataset="rehearsal",
@@ -91,7 +91,7 @@ def module_of(kind: str, scale: int) -> DataModule[Any]:
             validation_years=YEARS[-1:],
             train_samples=scale * len(YEARS[:-1]),
             validation_samples=scale,
-        )  # fmt: skip
+        )
     )
 
 
@@ -115,7 +115,7 @@ def write_samples(module: DataModule[Any], folder: Path) -> None:
 def examine(module: DataModule[Any], kind: str, folder: Path) -> None:
     """Write the manifest of the samples."""
     header = ManifestHeader(
-        dataset="rehearsal", workload=kind, source="generate", edition=module.edition, sample_shape=module.sample_shape
+        dataset="rehearsal", workload=kind, source="generated", edition=module.edition, sample_shape=module.sample_shape
     )
     found = module.find(folder / "samples")
     assert found is not None
