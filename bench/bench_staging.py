@@ -38,7 +38,7 @@ SHAPE = (70, 71, 71, 4)
 """2.8 MB of int16, the mean size of the official compressed records (dlio_benchmark, cosmoflow workload)."""
 LOCAL_RANKS = 2
 COPIES = 4
-CODECS: tuple[Codec, ...] = ("none", "shuffle_zstd")
+CODECS: tuple[Codec, ...] = ("none", "shuffle_zstd", "shuffle_lz4")
 VALIDATION_SHARE = 8
 GOAL_CP_R, GOAL_BEST_COPY = 3.0, 0.9
 IN_MEMORY = 2

@@ -22,7 +22,7 @@ from hpcai.data.module import DataModule
 logger = logging.getLogger(__name__)
 CHOICE = "codec.json"
 """Beside packed.json: the choice, and the measurements behind it."""
-CANDIDATES: tuple[Codec, ...] = ("none", "zstd", "shuffle_zstd")
+CANDIDATES: tuple[Codec, ...] = ("none", "zstd", "shuffle_zstd", "shuffle_lz4")
 PROBE_BYTES, PROBE_READ_BYTES = 256 << 20, 8 << 20
 SAMPLE_FILES, SAMPLE_BYTES = 8, 64 << 20
 _TRIES = 3

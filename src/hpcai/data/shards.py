@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, Thr
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -119,8 +120,10 @@ class Packing:
     def __init__(self, module: DataModule[Any], root: Path, encoding: Encoding, output: Path, digest: str) -> None:
         self.module, self.root, self.encoding, self.output = module, root, encoding, output
         # Other versions of a library compress to other bytes.
-        versions = ".".join(map(str, zstandard.ZSTD_VERSION)), zlib.ZLIB_RUNTIME_VERSION
-        self.identity = {"digest": digest, "codec": encoding.codec, "level": encoding.level, "versions": list(versions)}
+        versions = [".".join(map(str, zstandard.ZSTD_VERSION)), zlib.ZLIB_RUNTIME_VERSION]
+        if encoding.codec == "shuffle_lz4":
+            versions.append(metadata.version("pyarrow"))
+        self.identity = {"digest": digest, "codec": encoding.codec, "level": encoding.level, "versions": versions}
         self.threads, self._parent = 1, os.getpid()
         self.stopped: _Flag = threading.Event()
 
