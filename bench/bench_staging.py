@@ -168,7 +168,8 @@ def throttled(folder: Path, bytes_per_s: int) -> Iterator[None]:
     try:
         yield
     finally:
-        (BLKIO / "cgroup.procs").write_text(str(os.getpid()))
+        for process in (group / "cgroup.procs").read_text().split():  # also that which tracks shared resources
+            (BLKIO / "cgroup.procs").write_text(process)
         group.rmdir()
 
 
