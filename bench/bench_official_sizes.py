@@ -1,6 +1,7 @@
 """Read manifest and packing of CosmoFlow's official number of files as a rank does: time and memory of each way.
 
 The files are generated rows, not samples: 524,288 training and 65,536 validation files, in 8 shards per split.
+`--rehearse` makes real files instead, small ones.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from rehearsal import SCALES, rehearse
 
 from hpcai.config.benchmark import Split
 from hpcai.core.files import write_atomically
@@ -96,12 +98,18 @@ def main() -> None:
     """Write both kinds of files, and start a rank in a process of its own on each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rank", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--rehearse", choices=SCALES, help="prepare, pack, kill, continue and stage real files instead; takes minutes"
+    )
+    parser.add_argument("--scale", type=int, help="of the rehearsal: CosmoFlow's training files, or frames of a year")
     parser.add_argument("--folder", type=Path, help="where to work; the folder of temporary files if not given")
     options = parser.parse_args()
     if options.rank:
         return start_rank(options.rank)
     with tempfile.TemporaryDirectory(prefix="hpcai-bench-", dir=options.folder) as name:
         folder = Path(name)
+        if options.rehearse:
+            return rehearse(options.rehearse, options.scale or SCALES[options.rehearse], folder)
         manifest, pack = make()
         for way in ("table", "rows in JSON"):
             place = folder / way.replace(" ", "_")

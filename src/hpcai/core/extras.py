@@ -8,6 +8,7 @@ from hpcai.core.errors import MissingExtraError
 
 EXTRA_OF = {
     "ase": "data",
+    "globus_sdk": "globus",
     "h5py": "data",
     "lmdb": "data",
     "horovod": "train",

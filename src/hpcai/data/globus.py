@@ -53,7 +53,7 @@ def fetch_folder(archive: Archive, folder: Path) -> Path:
     source, own = collection_of(archive), os.environ.get(COLLECTION, "")
     lacking = [f"{name} is not set" for name in (TOKEN, COLLECTION) if not os.environ.get(name)]
     if find_spec("globus_sdk") is None:
-        lacking.insert(0, "globus-sdk is not installed (`pip install globus-sdk`)")
+        lacking.insert(0, "globus-sdk is not installed (`make env`, or `pip install '.[globus]'`)")
     if lacking:
         places = f"{source}:/{archive.file} {own or 'YOUR_COLLECTION'}:{target}"
         command = f"globus transfer --recursive --sync-level checksum {places}"

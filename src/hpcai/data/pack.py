@@ -16,7 +16,9 @@ from typing import Any
 from hpcai.config.benchmark import SPLITS, PackSettings, Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Message, at
+from hpcai.data.codec_choice import chosen_codec
 from hpcai.data.manifest import Manifest
+from hpcai.data.member_codec import Encoding
 from hpcai.data.module import DataModule
 from hpcai.data.packed import NO_CONTENT, PackedShard, PackManifest
 from hpcai.data.shards import JOURNAL, PARTIAL, Packing, plan_shards
@@ -63,8 +65,9 @@ def pack_dataset(
     started_s = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     plans = [plan for split in SPLITS for plan in plan_shards(split, manifest.files(split), module, settings.shards)]
-    logger.info("packing %d files into %d shards (%s)", len(manifest.entries), len(plans), settings.codec)
-    shards = Packing(module, root, settings, output, manifest.digest).run(plans)
+    encoding = Encoding(chosen_codec(manifest, module, root, settings, output), settings.level)
+    logger.info("packing %d files into %d shards (%s)", len(manifest.entries), len(plans), encoding.codec)
+    shards = Packing(module, root, encoding, output, manifest.digest).run(plans)
     _require_all(manifest, shards, output)
     _publish(output, shards)
     content_bytes = sum(shard.members.total("content_bytes") for shard in shards)
@@ -72,8 +75,8 @@ def pack_dataset(
     packed = PackManifest(
         dataset=manifest.dataset,
         manifest_digest=manifest.digest,
-        codec=settings.codec,
-        level=settings.level,
+        codec=encoding.codec,
+        level=encoding.level,
         shards=tuple(shards),
         stored_bytes=manifest.entries.total("bytes"),
         content_bytes=content_bytes,

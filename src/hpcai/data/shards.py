@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, Thr
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -24,12 +25,12 @@ import zstandard
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from hpcai.config.benchmark import PackSettings, Split
+from hpcai.config.benchmark import Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import NO_SPACE
 from hpcai.core.messages import Message, at
 from hpcai.data.manifest import FileEntry, in_parallel
-from hpcai.data.member_codec import SUFFIXES, encode_member
+from hpcai.data.member_codec import SUFFIXES, Encoding, encode_member
 from hpcai.data.module import DataModule, Member, checksum_of
 from hpcai.data.packed import PackedMember, PackedShard
 from hpcai.data.table import Table
@@ -108,7 +109,7 @@ class Packing:
     ----------
     module, root
         The benchmark's data module, and the folder of the sample files.
-    settings
+    encoding
         Codec and level.
     output
         Target folder.
@@ -116,11 +117,13 @@ class Packing:
         Digest of the dataset: shards of another one are not continued.
     """
 
-    def __init__(self, module: DataModule[Any], root: Path, settings: PackSettings, output: Path, digest: str) -> None:
-        self.module, self.root, self.settings, self.output = module, root, settings, output
+    def __init__(self, module: DataModule[Any], root: Path, encoding: Encoding, output: Path, digest: str) -> None:
+        self.module, self.root, self.encoding, self.output = module, root, encoding, output
         # Other versions of a library compress to other bytes.
-        versions = ".".join(map(str, zstandard.ZSTD_VERSION)), zlib.ZLIB_RUNTIME_VERSION
-        self.identity = {"digest": digest, "codec": settings.codec, "level": settings.level, "versions": list(versions)}
+        versions = [".".join(map(str, zstandard.ZSTD_VERSION)), zlib.ZLIB_RUNTIME_VERSION]
+        if encoding.codec == "shuffle_lz4":
+            versions.append(metadata.version("pyarrow"))
+        self.identity = {"digest": digest, "codec": encoding.codec, "level": encoding.level, "versions": versions}
         self.threads, self._parent = 1, os.getpid()
         self.stopped: _Flag = threading.Event()
 
@@ -187,7 +190,7 @@ class Packing:
                 if self.stopped.is_set():
                     raise DatasetError(at(str(self.output), WORKER_ENDED()))
                 for name, member, packed in encoded:
-                    archive.add(name, member, packed, SUFFIXES[self.settings.codec])
+                    archive.add(name, member, packed, SUFFIXES[self.encoding.codec])
             archive.finish()
             rows = Table.collected(PackedMember, map(PackedMember.model_validate_json, archive.rows))
         return PackedShard(
@@ -237,7 +240,7 @@ class Packing:
         return members
 
     def _encode(self, plan: ShardPlan, member: Member) -> "_Encoded":
-        packed = encode_member(member.content, self.settings.codec, self.settings.level)
+        packed = encode_member(member.content, self.encoding.codec, self.encoding.level)
         return f"{plan.split}/{member.name}", member, packed
 
 

@@ -122,7 +122,8 @@ class Unpacker:
         self._packed_limit = int(numbers_of(pieces, "packed_bytes").max())
         self._content_limit = int(numbers_of(pieces, "content_bytes").max())
         self._lock = threading.Lock()
-        self._next, self._announced, self._ahead_bytes = 0, 0, 0
+        self._taking, self._announcing = iter(pieces), iter(pieces)
+        self._taken_pieces, self._ahead_bytes = 0, 0
         self._problem: Exception | None = None
 
     def run(self, threads: int, progress: Callable[[], None] = lambda: None) -> None:
@@ -139,12 +140,12 @@ class Unpacker:
         workers = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
         for worker in workers:
             worker.start()
-        taken = 0
+        told = 0
         for worker in workers:
             while worker.is_alive():
                 worker.join(_PROGRESS_S)
-                if self._next > taken:
-                    taken = self._next
+                if self._taken_pieces > told:
+                    told = self._taken_pieces
                     progress()
         if self._problem is not None:
             raise self._problem
@@ -163,10 +164,10 @@ class Unpacker:
         """Yield the next unclaimed piece, and ask the kernel to read ahead."""
         while True:
             with self._lock:
-                if self._problem is not None or self._next >= len(self._pieces):
+                piece = next(self._taking, None) if self._problem is None else None
+                if piece is None:
                     return
-                piece = self._pieces[self._next]
-                self._next += 1
+                self._taken_pieces += 1
                 self._ahead_bytes -= piece.member.packed_bytes
                 following = self._to_announce()
             for shard, start, end in following:
@@ -181,9 +182,8 @@ class Unpacker:
         parts: list[tuple[str, int, int]] = []
         if self._ahead_bytes > READ_AHEAD_BYTES // 2:
             return parts
-        while self._announced < len(self._pieces) and self._ahead_bytes < READ_AHEAD_BYTES:
-            shard, member = self._pieces[self._announced].shard, self._pieces[self._announced].member
-            self._announced += 1
+        while self._ahead_bytes < READ_AHEAD_BYTES and (coming := next(self._announcing, None)):
+            shard, member = coming.shard, coming.member
             self._ahead_bytes += member.packed_bytes
             start = member.offset
             if parts and parts[-1][0] == shard and start - parts[-1][2] <= GAP_BYTES:

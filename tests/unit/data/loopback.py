@@ -58,12 +58,19 @@ def served(publisher: Publisher) -> Iterator[Publisher]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with listening(Handler) as address:
+        publisher.url = f"{address}/file"
+        yield publisher
+
+
+@contextmanager
+def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Yield the address of a server that answers with ``handler``."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
-    publisher.url = f"http://127.0.0.1:{server.server_port}/file"
     try:
-        yield publisher
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

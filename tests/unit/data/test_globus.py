@@ -1,7 +1,5 @@
-import sys
-from types import SimpleNamespace
-
 import pytest
+from unit.data.globus_service import TASK, TransferService, served_transfers
 from unit.refusals import refused
 
 from hpcai.core.errors import DatasetError
@@ -9,83 +7,70 @@ from hpcai.data import globus
 from hpcai.data.catalogue import Archive
 from hpcai.data.globus import BY_HAND, COLLECTION, ENDED, TOKEN, fetch_folder
 
-SOURCE = "0b226e2c-4de0-11ea-971a-021304b0cca7"
+SOURCE, OWN = "0b226e2c-4de0-11ea-971a-021304b0cca7", "11111111-4de0-11ea-971a-021304b0cca7"
 ROW = Archive(
     dataset="deepcam_all_hist",
     file="All-Hist",
     url=f"https://app.globus.org/file-manager?origin_id={SOURCE}",
     format="folder",
 )
-
-
-class Refused(Exception):
-    pass
-
-
-class Client:
-    status, asked = "SUCCEEDED", []
-
-    def __init__(self, authorizer):
-        assert authorizer == "token t"
-
-    def submit_transfer(self, request):
-        self.request, self.waits = request, 0
-        Client.asked.append(request)
-        return {"task_id": "task-1"}
-
-    def task_wait(self, task, timeout, polling_interval):
-        self.waits += 1
-        return self.waits > 2
-
-    def get_task(self, task):
-        done = {"files_transferred": self.waits, "files": 3, "bytes_transferred": 7}
-        return {**done, "status": Client.status if self.waits > 2 else "ACTIVE", "nice_status": "PERMISSION_DENIED"}
-
-
-class Request(dict):
-    def add_item(self, source, target, recursive):
-        self["item"] = (source, target, recursive)
+CHECKSUM_LEVEL = 3
+"""Number of the sync level *checksum* in a transfer document."""
 
 
 @pytest.fixture
-def service(monkeypatch):
-    parts = {"TransferClient": Client, "TransferData": Request, "GlobusError": Refused}
-    module = SimpleNamespace(**parts, AccessTokenAuthorizer=lambda token: f"token {token}")
-    monkeypatch.setitem(sys.modules, "globus_sdk", module)
-    monkeypatch.setattr(globus, "find_spec", lambda name: name)
-    monkeypatch.setattr(Client, "asked", [])
+def variables(monkeypatch):
     monkeypatch.setenv(TOKEN, "t")
-    monkeypatch.setenv(COLLECTION, "mine")
+    monkeypatch.setenv(COLLECTION, OWN)
+
+
+@pytest.fixture
+def service(monkeypatch, variables):
+    """The SDK itself, with the address of a local server in place of Globus's."""
+    pytest.importorskip("globus_sdk", reason="the extra `globus` is not installed: run `make env`")
+    monkeypatch.setattr(globus, "_TELL_S", 1)
+    monkeypatch.setattr(globus, "_POLL_S", 1)  # not below the time to wait, so that it does not sleep
+    transfers = TransferService()
+    with served_transfers(transfers) as address:
+        monkeypatch.setenv("GLOBUS_SDK_SERVICE_URL_TRANSFER", f"{address}/")
+        yield transfers
 
 
 def test_a_folder_is_transferred_with_progress(tmp_path, service, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "hpcai")
     assert fetch_folder(ROW, tmp_path / "archive") == tmp_path / "archive/All-Hist"
-    (asked,) = Client.asked
-    assert asked["item"] == ("/All-Hist", str(tmp_path / "archive/All-Hist"), True)
-    assert (asked["source_endpoint"], asked["destination_endpoint"]) == (SOURCE, "mine")
-    assert (asked["sync_level"], asked["verify_checksum"]) == ("checksum", True)
-    assert [line.count("of 3 files") for line in caplog.messages[-3:]] == [1, 1, 1]
+    (asked,) = service.submitted
+    (item,) = asked["DATA"]
+    paths = item["source_path"], item["destination_path"]
+    assert (*paths, item["recursive"]) == ("/All-Hist", str(tmp_path / "archive/All-Hist"), True)
+    assert (asked["source_endpoint"], asked["destination_endpoint"]) == (SOURCE, OWN)
+    assert (asked["sync_level"], asked["verify_checksum"]) == (CHECKSUM_LEVEL, True)
+    assert service.authorizations == {"Bearer t"}
+    told = [line for line in caplog.messages if "of 3 files" in line]
+    assert len(told) > 1
+    assert ["ACTIVE" in line for line in told] == [True] * (len(told) - 1) + [False]
 
 
-def test_a_failed_transfer_is_an_error(tmp_path, service, monkeypatch):
-    monkeypatch.setattr(Client, "status", "FAILED")
-    with refused(DatasetError, ENDED, status="FAILED", reason="PERMISSION_DENIED"):
+def test_a_transfer_that_failed_is_an_error(tmp_path, service):
+    service.status = "FAILED"
+    with refused(DatasetError, ENDED, status="FAILED", reason="PERMISSION_DENIED", task=TASK):
         fetch_folder(ROW, tmp_path)
-    monkeypatch.setattr(Client, "task_wait", lambda *_, **__: (_ for _ in ()).throw(Refused("401")))
-    with pytest.raises(DatasetError, match="401"):
+
+
+def test_a_service_that_refuses_is_an_error(tmp_path, service):
+    service.refusal = 401
+    with pytest.raises(DatasetError, match=r"401.*token expired"):
         fetch_folder(ROW, tmp_path)
+    assert not service.submitted
 
 
 @pytest.mark.parametrize("lacking", ["globus_sdk", TOKEN, COLLECTION])
-def test_the_command_to_do_it_by_hand(tmp_path, service, monkeypatch, lacking):
-    if lacking == "globus_sdk":
-        monkeypatch.setattr(globus, "find_spec", lambda name: None)
-    else:
+def test_the_command_to_do_it_by_hand(tmp_path, variables, monkeypatch, lacking):
+    monkeypatch.setattr(globus, "find_spec", lambda name: None if name == lacking else name)
+    if lacking != "globus_sdk":
         monkeypatch.delenv(lacking)
     with refused(DatasetError, BY_HAND) as caught:
         fetch_folder(ROW, tmp_path)
-    own = "YOUR_COLLECTION" if lacking == COLLECTION else "mine"
+    own = "YOUR_COLLECTION" if lacking == COLLECTION else OWN
     expected = f"globus transfer --recursive --sync-level checksum {SOURCE}:/All-Hist {own}:{tmp_path}/All-Hist"
     assert caught.value.facts["command"] == expected
-    assert not Client.asked
