@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import stdtr
 
 from hpcai.core.messages import Message
 from hpcai.metrics.statistics.detectable import ALPHA, detectable_ratio
@@ -257,11 +258,11 @@ def _t_test(before: NDArray[np.float64], after: NDArray[np.float64], *, logarith
     if max(spreads) == 0:
         return _NAN, _NAN
     levels = [math.log(side.mean()) if logarithmic else float(side.mean()) for side in sides]
-    test = stats.ttest_ind_from_stats(
-        levels[0], spreads[0], len(before), levels[1], spreads[1], len(after), equal_var=False
-    )
-    bounded = 2 * stats.t.sf(abs(test.statistic), min(len(before), len(after)) - 1)
-    return float(test.pvalue), float(bounded)
+    errors = [spread / math.sqrt(len(side)) for spread, side in zip(spreads, sides, strict=True)]
+    error, freedoms = math.hypot(*errors), [len(side) - 1 for side in sides]
+    statistic = -abs(levels[0] - levels[1]) / error
+    welch = 1 / sum((one / error) ** 4 / freedom for one, freedom in zip(errors, freedoms, strict=True))
+    return 2 * float(stdtr(welch, statistic)), 2 * float(stdtr(min(freedoms), statistic))
 
 
 def _spread(side: NDArray[np.float64]) -> float:
