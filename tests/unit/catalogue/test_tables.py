@@ -146,14 +146,15 @@ def test_columns_stand_once_and_say_what_they_are(name: str) -> None:
         assert definitions().find(name, column)[1].definition.endswith(".")
 
 
-@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda name: name)
-def test_unit_is_the_one_that_the_name_ends_with(table: str, column: str) -> None:
-    entry = definitions().find(table, column)[1]
-    units = next((units for end, units in UNITS.items() if column.endswith(end)), None)
-    if units:
-        assert entry.unit in units
-    if entry.unit:
-        assert kind_of(table, column) in ("number", "count")
+@pytest.mark.parametrize("name", tables())
+def test_unit_is_the_one_that_the_name_ends_with(name: str) -> None:
+    for column in columns_of(name):
+        entry = definitions().find(name, column)[1]
+        units = next((units for end, units in UNITS.items() if column.endswith(end)), None)
+        if units:
+            assert entry.unit in units, column
+        if entry.unit:
+            assert kind_of(name, column) in ("number", "count"), column
 
 
 def test_what_is_shown_is_a_column_of_its_table() -> None:
