@@ -29,7 +29,7 @@ ANALYSING = (
 IMPORTED = (
     *("snakemake.cli", "snakemake.profiles", "snakemake.report.html_reporter", "snakemake.script", "nbformat"),
     *("hpcai.campaign.live", "hpcai.profiles.views", "hpcai.config.load", "hpcai.measure.publish"),
-    *("pyarrow.parquet", "scipy.stats", "seaborn", "hpcai.plots.interactive"),
+    *("pint", "pyarrow.parquet", "scipy.stats", "seaborn", "hpcai.plots.interactive"),
 )
 
 

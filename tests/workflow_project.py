@@ -15,10 +15,18 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[1]
-# Runs then have ranks without TensorFlow, which only obey their plan.
-STUB_RANKS = {
-    "PYTHONPATH": os.pathsep.join([str(ROOT / "tests/stub_ranks"), *os.environ.get("PYTHONPATH", "").split()])
-}
+
+
+def python_path(*folders):
+    """Environment of programs that find modules in these folders of the tests first."""
+    paths = [*(str(ROOT / "tests" / folder) for folder in folders), *os.environ.get("PYTHONPATH", "").split()]
+    return {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+# The machine is then measured for seconds.
+SHORT_MEASUREMENTS = python_path("short_measurements")
+# Runs then have ranks without TensorFlow, which only obey their plan, and measurements are short as well.
+STUB_RANKS = python_path("stub_ranks", "short_measurements")
 
 
 class Project:
@@ -57,7 +65,7 @@ def call_snakemake(*arguments, environment=os.environ, cold=False):
     or one that finds another library.
     """
     words = [str(argument) for argument in arguments]
-    known = (os.environ.get("PYTHONPATH"), STUB_RANKS["PYTHONPATH"])
+    known = (os.environ.get("PYTHONPATH"), *(made["PYTHONPATH"] for made in (STUB_RANKS, SHORT_MEASUREMENTS)))
     if not cold and environment.get("PYTHONPATH") in known:
         return _call_warm(words, environment)
     text = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment}

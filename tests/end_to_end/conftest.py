@@ -7,13 +7,14 @@ import shutil
 
 import pytest
 from end_to_end.studies import BENCHMARKS, CEILINGS, PROFILED, captures_of, copy_project, take_over
-from workflow_project import ROOT, Project
+from workflow_project import ROOT, SHORT_MEASUREMENTS, Project
 
 
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory):
     """The study of all five with a weak-scaling group; its output is what Snakemake said while it measured."""
-    project = Project(tmp_path_factory.mktemp("five"), study=ROOT / "tests/config/five.yaml")
+    study = ROOT / "tests/config/five.yaml"
+    project = Project(tmp_path_factory.mktemp("five"), study=study, environment=SHORT_MEASUREMENTS)
     characterise = [f"results/characterise/{name}.json" for name in CEILINGS]
     characterise += [f"results/characterise/work/{name}_mini.json" for name in BENCHMARKS]
     done = project.snakemake("measure", *characterise, *captures_of(PROFILED), cold=True)

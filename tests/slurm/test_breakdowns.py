@@ -114,21 +114,23 @@ def test_a_killed_controllers_run_is_waited_for_and_taken(cluster, tmp_path, dat
     require_nothing_left(campaign)
 
 
+def started(folder, cluster, data, row, *options):
+    """A campaign of one run whose controller is started."""
+    benchmark, variant, *_ = row.split()
+    campaign = SlurmCampaign(folder, cluster, [row])
+    campaign.take_data(data)
+    campaign.controller = campaign.start(target_of(f"{benchmark}/{variant}/n1x1"), *options)
+    return campaign
+
+
 @pytest.fixture(scope="module")
-def three(cluster, tmp_path_factory, data):
-    """Three campaigns at the same time, each with one run that Slurm ends in its own way."""
-    campaigns = {}
-    for row, options in (
-        ("endless late 1 1", ["--retries", "0"]),
-        ("slow requeued 1 1", ["--set-resources", "train:slurm_extra='--exclusive --requeue'"]),
-        ("greedy greedy 1 1", ["--retries", "0", "--set-resources", "train:mem_mb=600"]),
-    ):
-        benchmark, variant, *_ = row.split()
-        campaign = SlurmCampaign(tmp_path_factory.mktemp(variant), cluster, [row])
-        campaign.take_data(data)
-        campaign.run_id = f"{benchmark}/{variant}/n1x1"
-        campaign.controller = campaign.start(target_of(campaign.run_id), *options)
-        campaigns[variant] = campaign
+def both(cluster, tmp_path_factory, data):
+    """Two campaigns at the same time, each with one run that Slurm ends in its own way."""
+    rows = {
+        "late": ("endless late 1 1", "--retries", "0"),
+        "requeued": ("slow requeued 1 1", "--set-resources", "train:slurm_extra='--exclusive --requeue'"),
+    }
+    campaigns = {name: started(tmp_path_factory.mktemp(name), cluster, data, *row) for name, row in rows.items()}
     requeued = campaigns["requeued"].wait_until_training(REQUEUED)
     cluster.run("scontrol", "requeue", requeued)
     late = campaigns["late"].wait_until_training(LATE)
@@ -141,8 +143,8 @@ def three(cluster, tmp_path_factory, data):
     return campaigns
 
 
-def test_slurms_time_limit_is_an_interruption(three):
-    campaign = three["late"]
+def test_slurms_time_limit_is_an_interruption(both):
+    campaign = both["late"]
     assert campaign.status == 1
     (reason,) = interruptions(campaign, LATE)
     assert "time limit" in reason
@@ -154,8 +156,8 @@ def test_slurms_time_limit_is_an_interruption(three):
     require_nothing_left(campaign)
 
 
-def test_a_requeued_job_is_one_run(three):
-    campaign = three["requeued"]
+def test_a_requeued_job_is_one_run(both):
+    campaign = both["requeued"]
     assert campaign.status == 0, campaign.output
     record = campaign.record(REQUEUED)
     assert record.outcome == "not_converged"
@@ -166,9 +168,10 @@ def test_a_requeued_job_is_one_run(three):
 
 
 @pytest.mark.slow
-def test_a_job_without_memory_is_measured_again_with_more(three):
-    campaign = three["greedy"]
-    assert campaign.status == 1
+def test_a_job_without_memory_is_measured_again_with_more(cluster, tmp_path, data):
+    options = ("--retries", "0", "--set-resources", "train:mem_mb=600")
+    campaign = started(tmp_path, cluster, data, "greedy greedy 1 1", *options)
+    assert campaign.controller.wait(ENDED_S) == 1
     assert not (campaign.folder / target_of(GREEDY)).exists()
     assert campaign.run(target_of(GREEDY)) == 0, campaign.output
     record = campaign.record(GREEDY)

@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+from library_copy import copy_library
+
 TESTS = Path(__file__).parents[1]
 PARTS = TESTS / "data/toy_parts"
 
@@ -19,8 +21,7 @@ def library_with(folder: Path, toy: str, place: str) -> Path:
     place
         Where it belongs, below the package.
     """
-    library = folder / "src"
-    shutil.copytree(TESTS.parent / "src/hpcai", library / "hpcai", ignore=shutil.ignore_patterns("__pycache__"))
+    library = copy_library(folder / "src")
     shutil.copy(PARTS / toy, library / "hpcai" / place)
     return library
 

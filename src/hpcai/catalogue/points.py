@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import pandas as pd
-
 USUAL_ENGINE: Literal["horovod"] = "horovod"
 """The default engine of a point; plans and labels omit it."""
 SERIES = ["benchmark", "variant", "engine"]
@@ -22,14 +20,3 @@ def engine_words(row: Mapping[Any, Any]) -> list[str]:
 def label_of(row: Mapping[Any, Any]) -> str:
     """Return benchmark, variant, scale, and the engine unless it is the usual one, as one word."""
     return "/".join([*(str(row[name]) for name in ("benchmark", "variant")), *engine_words(row), str(row["scale"])])
-
-
-def with_engine_in_variant(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the engine added to the variants' names, unless it is the usual one.
-
-    Figures group and colour by variant; a variant measured with two engines then appears twice.
-    """
-    if not {"variant", "engine"} <= set(table.columns):
-        return table
-    names = [", ".join([str(row["variant"]), *engine_words(row)]) for row in table.to_dict("records")]
-    return table.assign(variant=pd.Series(names, index=table.index, dtype="object"))

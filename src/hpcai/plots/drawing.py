@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from hpcai.catalogue.figures import CHARTS, FIGURES, FigureEntry
-from hpcai.catalogue.points import with_engine_in_variant
+from hpcai.catalogue.points import engine_words
 
 MODULES = "hpcai.plots.*"
 """Package of the drawing functions; naming it here puts all of them into the digest of every drawing script."""
@@ -46,3 +46,14 @@ def _draw(entry: FigureEntry, tables: Mapping[str, pd.DataFrame]) -> Any:  # noq
     return getattr(import_module(entry.module), entry.function)(
         *(with_engine_in_variant(tables[table]) for table in entry.tables)
     )
+
+
+def with_engine_in_variant(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the engine added to the variants' names, unless it is the usual one.
+
+    Figures group and colour by variant; a variant measured with two engines then appears twice.
+    """
+    if not {"variant", "engine"} <= set(table.columns):
+        return table
+    names = [", ".join([str(row["variant"]), *engine_words(row)]) for row in table.to_dict("records")]
+    return table.assign(variant=pd.Series(names, index=table.index, dtype="object"))

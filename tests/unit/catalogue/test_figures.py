@@ -1,11 +1,11 @@
 """The catalogue: each figure is declared once, in the module that draws it."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from library_copy import copy_library
 
 from hpcai.catalogue.figures import CHARTS, FIGURES
 from hpcai.report.section_specs import FigureSpec
@@ -26,10 +26,9 @@ print([part.name for section in SECTIONS if section.anchor == "io" for part in s
 """
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> Path:
-    shutil.copytree(SOURCE / "hpcai", tmp_path / "hpcai", ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_library(tmp_path_factory.mktemp("library"))
 
 
 def run(code: str, library: Path) -> subprocess.CompletedProcess[str]:

@@ -2,10 +2,9 @@
 
 import math
 
-import pandas as pd
 import pytest
 
-from hpcai.catalogue.points import POINT, SERIES, engine_words, label_of, with_engine_in_variant
+from hpcai.catalogue.points import POINT, SERIES, engine_words, label_of
 from hpcai.config.runs import Point, engine_of_link
 
 
@@ -22,13 +21,6 @@ def test_the_usual_engine_is_not_named(row, words):
     assert engine_words(row) == words
     parts = ["b", "v", *words, "n1x2"]
     assert label_of({"benchmark": "b", "variant": "v", "scale": "n1x2", **row}) == "/".join(parts)
-
-
-def test_figures_see_a_variant_for_each_engine():
-    table = pd.DataFrame({"variant": ["v", "v"], "engine": ["horovod", "tensorflow"], "ranks": [2, 2]})
-    assert list(with_engine_in_variant(table)["variant"]) == ["v", "v, tensorflow"]
-    bare = table.drop(columns="engine")
-    assert with_engine_in_variant(bare) is bare
 
 
 @pytest.mark.parametrize(("engine", "name"), [("horovod", "n2x4"), ("tensorflow", "n2x4_tensorflow")])

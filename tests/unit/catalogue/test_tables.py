@@ -1,7 +1,6 @@
 """The catalogue of tables: each column is declared once, and written tables match their declaration."""
 
 import ast
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from library_copy import copy_library
 
 from hpcai.catalogue.tables import all_shown, columns_of, common_columns, definitions, kind_of, tables
 from hpcai.core.errors import TableError
@@ -68,10 +68,17 @@ def run(code: str, library: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_library(tmp_path_factory.mktemp("library"))
+
+
 @pytest.fixture
-def library(tmp_path: Path) -> Path:
-    shutil.copytree(SOURCE / "hpcai", tmp_path / "hpcai", ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
+def added(library: Path) -> Iterator[Path]:
+    """A file of declarations that each test writes and none leaves behind."""
+    file = library / "hpcai/catalogue/tables/staging.yaml"
+    yield file
+    file.unlink()
 
 
 @pytest.fixture
@@ -80,8 +87,8 @@ def example() -> str:
     return GUIDE.read_text().partition("```yaml\n")[2].partition("```")[0]
 
 
-def test_a_table_is_added_by_one_declaration(library: Path, example: str) -> None:
-    (library / "hpcai/catalogue/tables/staging.yaml").write_text(example)
+def test_a_table_is_added_by_one_declaration(library: Path, added: Path, example: str) -> None:
+    added.write_text(example)
     done = run(SHOW, library)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[0] == "benchmark variant scale ranks staging_ratio hidden_ratio source"
@@ -100,9 +107,11 @@ def test_a_table_is_added_by_one_declaration(library: Path, example: str) -> Non
         ("    hidden_ratio:\n", "    source: nobody\n    hidden_ratio:\n", "'nobody'"),
     ],
 )
-def test_a_wrong_declaration_is_refused(library: Path, example: str, old: str, new: str, words: str) -> None:
+def test_a_wrong_declaration_is_refused(
+    library: Path, added: Path, example: str, old: str, new: str, words: str
+) -> None:
     assert old in example
-    (library / "hpcai/catalogue/tables/staging.yaml").write_text(example.replace(old, new, 1))
+    added.write_text(example.replace(old, new, 1))
     done = run("from hpcai.catalogue.tables import definitions; definitions()", library)
     assert done.returncode != 0
     assert words in done.stderr
@@ -137,14 +146,15 @@ def test_columns_stand_once_and_say_what_they_are(name: str) -> None:
         assert definitions().find(name, column)[1].definition.endswith(".")
 
 
-@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda name: name)
-def test_unit_is_the_one_that_the_name_ends_with(table: str, column: str) -> None:
-    entry = definitions().find(table, column)[1]
-    units = next((units for end, units in UNITS.items() if column.endswith(end)), None)
-    if units:
-        assert entry.unit in units
-    if entry.unit:
-        assert kind_of(table, column) in ("number", "count")
+@pytest.mark.parametrize("name", tables())
+def test_unit_is_the_one_that_the_name_ends_with(name: str) -> None:
+    for column in columns_of(name):
+        entry = definitions().find(name, column)[1]
+        units = next((units for end, units in UNITS.items() if column.endswith(end)), None)
+        if units:
+            assert entry.unit in units, column
+        if entry.unit:
+            assert kind_of(name, column) in ("number", "count"), column
 
 
 def test_what_is_shown_is_a_column_of_its_table() -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import subprocess
 import sys
 
 import pytest
@@ -38,3 +39,11 @@ def test_a_rank_leaves_out_what_its_engine_does_not_need(monkeypatch, engine, im
     monkeypatch.setattr(rank.importlib, "import_module", look)
     rank._import_tensorflow(engine)
     assert absent == set(NEEDLESS) - imported
+
+
+@pytest.mark.parametrize("module", ["hpcai.training.__main__", "hpcai.measure.supervise", "hpcai.measure.weak"])
+def test_what_each_run_starts_with_loads_no_pandas(module):
+    """It takes as long as all else that these import."""
+    code = f"import sys, {module}; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

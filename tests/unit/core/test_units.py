@@ -18,6 +18,12 @@ from hpcai.core.units import NO_QUANTITY, to_si
         ("312 TFLOP/s", "FLOP/s", 312e12),
         ("30 min", "s", 1800.0),
         ("1.2 kW", "W", 1200.0),
+        ("2 kJ/s", "W", 2000.0),
+        ("20 us", "s", 20e-6),
+        ("20 µs", "s", 20e-6),
+        ("3 hours", "s", 10_800.0),
+        ("2 weeks", "s", 1_209_600.0),
+        ("5 MB/min", "byte/s", 5e6 / 60),
         (3.5, "s", 3.5),
     ],
 )
@@ -25,7 +31,9 @@ def test_to_si(text, unit, value):
     assert to_si(text, unit) == pytest.approx(value, rel=1e-12)
 
 
-@pytest.mark.parametrize("text", ["", "fast", "25", "3 GB", "5 FLOP", "1 +", "__import__('os')", None, [], True])
+@pytest.mark.parametrize(
+    "text", ["", "fast", "25", "3 GB", "5 FLOP", "3 m/s", "1 +", "__import__('os')", None, [], True]
+)
 def test_no_quantity(text):
     with pytest.raises(ValueError, match=NO_QUANTITY.pattern):
         to_si(text, "byte/s")

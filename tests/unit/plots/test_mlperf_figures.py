@@ -7,7 +7,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
@@ -40,7 +39,7 @@ OWN = [name for name, spec in figures_of("rounds").items() if set(spec.tables) <
 
 
 def texts_of(figure: Figure) -> list[Text]:
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     texts = [text for legend in figure.legends for text in legend.get_texts()]
     for axes in figure.axes:
         texts += axes.texts
@@ -123,7 +122,7 @@ def test_weak_scales_that_do_not_fit_are_marked(reason: str, *, marked: bool) ->
 
 @pytest.mark.parametrize("topic", OWN)
 def test_equal_tables_give_equal_bytes(topic: str) -> None:
-    tables = make_tables(5, ("v0.7", "v1.0"))
+    tables = make_tables(2, ("v0.7", "v1.0"))
     assert to_svg(draw_figure(topic, tables)) == to_svg(draw_figure(topic, tables))
 
 
@@ -228,7 +227,7 @@ def test_weak_scaling_in_nodes_and_in_accelerators_has_no_common_axis() -> None:
 def test_numbers_stand_apart_where_points_are_equal() -> None:
     results = pd.DataFrame([make_result("deepcam", 0, "v1.0", submission=f"A/{n}", label=f"A {n}") for n in range(3)])
     figure = draw_figure("mlperf_scaling", {"mlperf_results": results})
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
     assert len(boxes) == 3
     assert not any(one.overlaps(two) for one, two in itertools.combinations(boxes, 2))
@@ -260,32 +259,39 @@ def test_many_editions_stand_below_each_other() -> None:
 
 @pytest.mark.parametrize("topic", OWN)
 def test_what_was_published_again_is_drawn_once(topic: str) -> None:
-    tables = make_tables(6, ("v1.0", "v2.0"))
+    tables = make_tables(3, ("v1.0", "v2.0"))
     table = "mlperf_weak" if topic == "mlperf_weak" else "mlperf_results"
     again = tables[table].assign(same_runs_as=np.where(tables[table]["origin"] == "v2.0", "v1.0 another", ""))
     figure = draw_figure(topic, {**tables, table: again})
-    once = draw_figure(topic, make_tables(6, ("v1.0",)))
+    once = draw_figure(topic, make_tables(3, ("v1.0",)))
     for mark in ("result", "ellipse", "train_share_ratio"):
         assert marks(figure, mark) == marks(once, mark)
     assert not any("v2.0" in text.get_text() for text in texts_of(figure))
 
 
-NASTY = ("$a$b_{", "$\\frac$ x^2_", "_begins", "<script>&\"'", "a\x07b\tc", "\\$odd\\$", "$$")
+NASTY = {
+    "broken": "$\\frac$ x^2_", "unreadable": "_<b>&\"'a\x07b\tc", "formula": "$a$b_{", "underscore": "_begins",
+    "markup": "<script>&\"'", "control": "a\x07b\tc", "escaped": "\\$odd\\$", "two": "$$",
+}  # fmt: skip
+# One function makes all names plain: one figure shows it all of these, two tell that each other figure calls it.
+NAMED = [
+    *((topic, name) for topic in OWN for name in ("broken", "unreadable")),
+    *(("mlperf_time_shares", name) for name in NASTY),
+]
 
 
-@pytest.mark.parametrize("name", NASTY, ids=["formula", "broken", "underscore", "markup", "control", "escaped", "two"])
-@pytest.mark.parametrize("topic", OWN)
+@pytest.mark.parametrize(("topic", "name"), dict.fromkeys(NAMED))
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_names_are_shown_as_they_are(topic: str, name: str) -> None:
     """Between two $ matplotlib reads a formula, and fails on an invalid one."""
-    tables = make_tables(3, ("v1.0",))
+    nasty, tables = NASTY[name], make_tables(1, ("v1.0",))
     tables = {
-        table: frame.assign(**{column: name for column in ("origin", "label", "benchmark") if column in frame})
+        table: frame.assign(**{column: nasty for column in ("origin", "label", "benchmark") if column in frame})
         for table, frame in tables.items()
     }
     svg = to_svg(draw_figure(topic, tables)).decode()
     words = " ".join(" ".join(node.itertext()) for node in ElementTree.fromstring(svg).iter(f"{SVG}text"))
-    shown = name.replace("\x07", "\ufffd").replace("\t", " ")
+    shown = nasty.replace("\x07", "\ufffd").replace("\t", " ")
     assert words.replace("\xa0", " ").count(shown) >= 2  # a title or legend, and the list or an axis
 
 

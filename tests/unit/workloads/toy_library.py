@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import library_copy
 import yaml
 
 TESTS = Path(__file__).parents[2]
@@ -14,8 +15,7 @@ TOY = TESTS / "data/toy_benchmark"
 
 def copy_library(folder: Path) -> Path:
     """Return the folder to put on PYTHONPATH; the rules table of its suite contains the toy."""
-    library = folder / "src"
-    shutil.copytree(TESTS.parent / "src/hpcai", library / "hpcai", ignore=shutil.ignore_patterns("__pycache__"))
+    library = library_copy.copy_library(folder / "src")
     shutil.copytree(TOY, library / "hpcai/workloads/toy", ignore=shutil.ignore_patterns("__pycache__", "*.yaml"))
     rules = library / "hpcai/rules/mlperf_hpc.yaml"
     rules.write_text(rules.read_text().replace("  runs: {", "  runs: {toy: 3, "))
@@ -33,11 +33,11 @@ def copy_project(folder: Path) -> Path:
 
 
 def write_study(config: Path) -> None:
-    """Write the configuration of a study of the toy with two scales and three runs."""
+    """Write the configuration of a study of the toy with one run at each of two scales."""
     shutil.copytree(TESTS / "config", config)
     shutil.copy(TOY / "toy.yaml", config / "benchmarks")
     table = (config / "runs/tiny.tsv").read_text()
-    (config / "runs/toy.tsv").write_text(table.replace("cosmoflow_mini", "toy"))
+    (config / "runs/toy.tsv").write_text(table.replace("cosmoflow_mini", "toy").replace("\t1\t2\t2\t", "\t1\t2\t1\t"))
     study = yaml.safe_load((config / "tiny.yaml").read_text()) | {"name": "toy", "benchmarks": ["toy"], "runs": "toy"}
     (config / "toy.yaml").write_text(yaml.safe_dump(study))
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,12 @@ REMARKS = {
 def plan(name: str, **changes: Any) -> RunPlan:
     """Return the plan of a published benchmark file on one rank."""
     return plan_of(yaml.safe_load((ROOT / f"config/benchmarks/{name}.yaml").read_text()), **changes)
+
+
+@cache
+def small_report() -> WorkReport:
+    """Return the work of one sample of a small network, counted before optimisation."""
+    return count_work(make_plan(), samples=1, stage="hlo")
 
 
 def by_method(report: WorkReport) -> dict[str, WorkCount]:
@@ -104,14 +111,14 @@ def test_both_agree_at_official_size_and_with_published_counts(
 def test_work_is_proportional_to_the_batch_and_the_same_in_half_precision() -> None:
     """Also with several ranks and gradient accumulation: the single-rank plan is compiled, without an exchange."""
     changed = make_plan(2, point={"precision": "bf16", "global_batch": 24, "accumulation": 2})
-    single, several = count_work(make_plan(), samples=1, stage="hlo"), count_work(changed, stage="hlo")
+    single, several = small_report(), count_work(changed, stage="hlo")
     assert (single.hlo.samples, several.hlo.samples, several.hlo.precision) == (1, 6, "bf16")
     assert by_method(single)["hlo"].flop_per_sample == by_method(several)["hlo"].flop_per_sample
     assert by_method(several)["hlo"].flop_per_step == 24 * by_method(single)["formula"].flop_per_sample
 
 
 def test_memory_traffic_is_modelled_after_optimisation_alone() -> None:
-    report = count_work(make_plan(), samples=1, stage="hlo")
+    report = small_report()
     assert by_method(report)["hlo"].memory_bytes_per_sample is None
     assert report.hlo.memory_bytes_per_batch is None
     assert "before optimisation" in report.hlo.memory_remark
@@ -127,7 +134,7 @@ def test_samples_of_a_larger_batch_move_less_each() -> None:
 
 
 def test_a_report_without_memory_traffic_still_reads() -> None:
-    report = json.loads(count_work(make_plan(), samples=1, stage="hlo").model_dump_json())
+    report = json.loads(small_report().model_dump_json())
     for name in ("memory_bytes_per_batch", "compulsory_bytes_per_batch", "memory_remark"):
         del report["hlo"][name]
     for count in report["counts"]:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from unit.plots.prediction_factory import KERNELS, LOST, make_accuracy, make_errors
@@ -39,7 +38,7 @@ def shown(figure: Figure) -> dict[str, Axes]:
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_figure_can_be_read(name: str) -> None:
     figure, _, accuracy = draw(TABLES[name])
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     panels = shown(figure)
     assert len(panels) == len(accuracy)
     texts = visible_texts(figure)

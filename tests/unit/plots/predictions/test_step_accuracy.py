@@ -2,7 +2,6 @@
 
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from unit.plots.prediction_factory import make_steps
 from unit.plots.shared_axes import visible_texts
 from unit.plots.test_figures import outside, overlaps, points
@@ -24,7 +23,7 @@ STEPS = {
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_figure_can_be_read(name: str) -> None:
     figure = plot_step_accuracy(STEPS[name]())
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     texts = visible_texts(figure)
     assert overlaps(texts) == []
     assert outside(figure, texts) == []

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from unit.plots.prediction_factory import BASE, make_sweeps
 from unit.plots.shared_axes import visible_texts
@@ -32,7 +31,7 @@ def lines(figure: Figure, name: str) -> int:
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_figure_can_be_read(figure: str, name: str) -> None:
     drawn = DRAWN[figure](SWEEPS[name]())
-    FigureCanvasAgg(drawn).draw()
+    drawn.draw_without_rendering()
     texts = visible_texts(drawn)
     assert overlaps(texts) == []
     assert outside(drawn, texts) == []

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from unit.plots.prediction_factory import make_predictions
@@ -53,7 +52,7 @@ def bars(figure: Figure) -> int:
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_figure_can_be_read(options: dict[str, bool], scales: pd.DataFrame) -> None:
     figure = plot_what_if(make_predictions(scales, **options), scales)  # type: ignore[arg-type]
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     texts = visible_texts(figure)
     assert overlaps(texts) == []
     assert outside(figure, texts) == []

@@ -2,7 +2,6 @@
 
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from unit.mlperf_hpc.analysis.prediction_points_factory import all_results, no_references, result, tables_of
 from unit.plots.test_figures import outside, overlaps, points, visible_texts
@@ -37,7 +36,7 @@ def draw(tables: Tables) -> Figure:
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_figure_can_be_read(tables: Tables) -> None:
     figure = draw(tables)
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     texts = visible_texts(figure)
     assert overlaps(texts) == []
     assert outside(figure, texts) == []

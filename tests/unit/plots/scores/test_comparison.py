@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hpcai.compare.history import HISTORY_COLUMNS
@@ -76,7 +75,7 @@ def test_every_ratio_is_drawn_in_the_colour_of_its_finding() -> None:
 
 def sides(axes: Axes) -> list[str]:
     """Return the labels below an axis, if there is one on each side of its 1."""
-    FigureCanvasAgg(axes.figure).draw()
+    axes.figure.draw_without_rendering()
     texts = [text for text in axes.texts if text.get_text()[0] == "←" or text.get_text()[-1] == "→"]
     middle = axes.transData.transform((1.0, 0.0))[0]
     left, right = (text.get_window_extent() for text in texts)

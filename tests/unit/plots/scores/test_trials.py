@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from unit.plots.test_figures import outside, overlaps, points, visible_texts
 from unit.record_factory import make_record
@@ -53,7 +52,7 @@ def enlarge(tables: Tables) -> Tables:
 @pytest.mark.parametrize("large", [False, True])
 def test_figure_can_be_read(tables: Tables, large: bool) -> None:
     figure = draw(enlarge(tables) if large else tables)
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     texts = visible_texts(figure)
     assert overlaps(texts) == []
     assert outside(figure, texts) == []

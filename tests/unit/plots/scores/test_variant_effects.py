@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -40,7 +39,7 @@ def make_effects(folder: Path, *, scored: bool = True, long: bool = False) -> pd
 
 
 def texts_of(figure: Figure) -> list[Text]:
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     texts = [text for legend in figure.legends for text in legend.get_texts()]
     for axes in figure.axes:
         texts += [axes._left_title, axes.xaxis.label, *axes.texts, *axes.get_yticklabels()]
