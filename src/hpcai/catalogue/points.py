@@ -1,9 +1,10 @@
 """Columns that identify a study's points: one list for every table that is grouped, joined or compared."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import pandas as pd
+if TYPE_CHECKING:  # every plan needs the name of the usual engine, and no table
+    import pandas as pd
 
 USUAL_ENGINE: Literal["horovod"] = "horovod"
 """The default engine of a point; plans and labels omit it."""
@@ -24,11 +25,13 @@ def label_of(row: Mapping[Any, Any]) -> str:
     return "/".join([*(str(row[name]) for name in ("benchmark", "variant")), *engine_words(row), str(row["scale"])])
 
 
-def with_engine_in_variant(table: pd.DataFrame) -> pd.DataFrame:
+def with_engine_in_variant(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return a table with the engine added to the variants' names, unless it is the usual one.
 
     Figures group and colour by variant; a variant measured with two engines then appears twice.
     """
+    import pandas as pd
+
     if not {"variant", "engine"} <= set(table.columns):
         return table
     names = [", ".join([str(row["variant"]), *engine_words(row)]) for row in table.to_dict("records")]

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pandas as pd
 
-from hpcai.catalogue.profiles import PROFILES
+from hpcai.catalogue.profiles import PROFILES, VIEWS_OF_ALL
 from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.quietness import Quiet
 from hpcai.profiles.profile import IDENTITY
@@ -16,12 +16,7 @@ QUIET = tuple(field.name for field in fields(Quiet))
 """Load by others during the measurement."""
 
 VIEWS: dict[str, tuple[str, ...]] = {
-    name: columns_of(name)
-    for name in (
-        *("captures", "phases", "exchange_steps", "communication", "messages", "lanes", "overlap", "kernels"),
-        *("kernel_names", "counters", "io", "io_workers", "input_stages", "power", "work", "ceilings", "links"),
-        *("link_fits", "characterisation", "inconsistencies", "advice"),
-    )
+    name: columns_of(name) for name in VIEWS_OF_ALL
 } | {name: (*RUN, *own) for kind in PROFILES.values() for name, own in kind.columns.items()}
 """Columns of each view, from the table catalogue or the kind of profile; an empty cell was not measured."""
 

@@ -123,15 +123,18 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     points = []
     for _, group in runs.groupby(SERIES, sort=True):
         base, regime = base_of(group), tell_regime(group)
+        references = {measure: sample_of(base, measure) for measure in MEASURES}
         for _, at_scale in group.sort_values(["ranks", "nodes"], kind="stable").groupby("scale", sort=False):
-            points += [compare_scales(at_scale, base, measure, regime) for measure in MEASURES]
+            points += [compare_scales(at_scale, base, of, measure, regime) for measure, of in references.items()]
     return pd.DataFrame(points, columns=list(ScalePoint.__dataclass_fields__))
 
 
-def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, regime: Regime) -> ScalePoint:
-    """Compare the runs of one scale with those of the base scale for one measure."""
+def compare_scales(
+    at_scale: pd.DataFrame, base: pd.DataFrame, reference: Sample, measure: str, regime: Regime
+) -> ScalePoint:
+    """Compare the runs of one scale with those of the base scale, and their sample, for one measure."""
     here, there = at_scale.iloc[0], base.iloc[0]
-    own, reference = sample_of(at_scale, measure), sample_of(base, measure)
+    own = sample_of(at_scale, measure)
     is_base = here["scale"] == there["scale"]
     speedup = _speedup(own, reference, measure, is_base=is_base)
     pairs = [] if is_base or measure == "time_to_train" else pairs_of_rounds(at_scale, base, measure)

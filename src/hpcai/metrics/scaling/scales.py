@@ -53,13 +53,15 @@ RATES = {
 _SCALING = ("speedup_ratio", "speedup_low_ratio", "speedup_high_ratio", "efficiency_ratio", "efficiency_low_ratio")
 
 
-def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
+def summarise_scales(runs: pd.DataFrame, scaling: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return one row per benchmark, variant and scale.
 
     Parameters
     ----------
     runs
         The run table (:func:`hpcai.metrics.run_tables.collect_runs`).
+    scaling
+        Its table of scaling, if it has been made.
 
     Returns
     -------
@@ -89,7 +91,7 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
     scales = pd.DataFrame(rows)
     if scales.empty:
         return pd.DataFrame(columns=KEYS)
-    scales = scales.merge(_wide_scaling(runs), on=POINT, how="left", validate="1:1")
+    scales = scales.merge(_wide_scaling(compute_scaling(runs) if scaling is None else scaling), on=POINT, how="left", validate="1:1")
     scales["train_rate_ideal_samples_per_s"] = _ideal_rates(scales)
     return scales.sort_values([*SERIES, "ranks", "nodes"], kind="stable", ignore_index=True)
 
@@ -179,9 +181,8 @@ def _judgement(group: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
+def _wide_scaling(points: pd.DataFrame) -> pd.DataFrame:
     """Return the scaling table with one row per scale: columns such as ``train_rate_speedup_ratio``."""
-    points = compute_scaling(runs)
     keys = POINT
     wide = points[points["measure"] == "time_to_train"][[*keys, "baseline"]]
     for measure in points["measure"].unique():
