@@ -15,9 +15,9 @@ RUN = (*IDENTITY, "source")
 QUIET = tuple(field.name for field in fields(Quiet))
 """Load by others during the measurement."""
 
-VIEWS: dict[str, tuple[str, ...]] = {
-    name: columns_of(name) for name in VIEWS_OF_ALL
-} | {name: (*RUN, *own) for kind in PROFILES.values() for name, own in kind.columns.items()}
+VIEWS: dict[str, tuple[str, ...]] = {name: columns_of(name) for name in VIEWS_OF_ALL} | {
+    name: (*RUN, *own) for kind in PROFILES.values() for name, own in kind.columns.items()
+}
 """Columns of each view, from the table catalogue or the kind of profile; an empty cell was not measured."""
 
 

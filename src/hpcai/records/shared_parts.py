@@ -36,7 +36,7 @@ def with_shared_parts(content: bytes) -> dict[str, Any]:
     # Short texts, such as keys and names, are the same objects in all records.
     values: dict[str, Any] = from_json(content, cache_strings="all")
     plan = values["plan"]
-    for name, kind in _PARTS_OF_PLAN.items():
+    for name in _PARTS_OF_PLAN:
         plan[name] = _checked(name, _text(plan[name]))
     values["verdicts"] = _checked("verdicts", _text(values["verdicts"]))
     return values
