@@ -91,9 +91,9 @@ def write_study(folder: Path, runs: int, at_once: int) -> Place:
     settings = yaml.safe_load(benchmark.read_text())
     settings["target"]["value"] = 1.0  # the stub's error after its first epoch
     benchmark.write_text(yaml.safe_dump(settings))
-    lines = ["benchmark\tvariant\tnodes\tranks_per_node\trepeats"]
-    for first in range(0, runs, REPEATS):
-        lines.append(f"{BENCHMARK}\tv{first // REPEATS}\t1\t1\t{min(REPEATS, runs - first)}")
+    firsts = range(0, runs, REPEATS)
+    rows = [f"{BENCHMARK}\tv{first // REPEATS}\t1\t1\t{min(REPEATS, runs - first)}" for first in firsts]
+    lines = ["benchmark\tvariant\tnodes\tranks_per_node\trepeats", *rows]
     (folder / "config/runs/campaign.tsv").write_text("\n".join(lines) + "\n")
     study = yaml.safe_load((CONFIG / "tiny.yaml").read_text())
     study |= {"name": "campaign", "title": f"{runs} runs of stub ranks", "runs": "campaign", "profile_variants": ["v0"]}
@@ -195,7 +195,7 @@ def look_at_doctor(place: Place) -> list[str]:
 
 
 def used_s() -> float:
-    """Return the processor time of all processes that ended and were waited for: not of those whose parent was killed."""
+    """Return the processor time of all processes that were waited for: not of those whose parent was killed."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

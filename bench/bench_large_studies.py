@@ -1,4 +1,4 @@
-"""Processor time and memory of what reads all runs of a study: `hpcai doctor`, `hpcai status`, and the tables of the runs.
+"""Processor time and memory of what reads all runs of a study: `hpcai doctor`, `hpcai status`, tables of the runs.
 
 The runs are generated records as the unit tests use them, in the layout of a campaign, in a temporary folder: numbers
 from a formula, never measured. Each program is a process of its own. Processor time is compared with the goals,
@@ -16,8 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from unit.campaign.result_folders import publish
-from unit.record_factory import make_machine, make_record
+from unit.campaign.result_folders import publish  # noqa: E402  the tests' folder is known only now
+from unit.record_factory import make_machine, make_record  # noqa: E402
 
 GOAL_S, GOAL_BYTES = 10.0, 1e9
 SCALES, REPEATS = 10, 10

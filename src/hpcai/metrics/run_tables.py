@@ -1,8 +1,10 @@
 """Convert run records to tables: one row per run or epoch, as CSV and Parquet with units in the column names."""
 
+import gc
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -62,15 +64,28 @@ def read_records(paths: Iterable[str | Path]) -> list[RunRecord]:
         If any record is damaged; names all damaged files at once.
     """
     records, damaged = [], []
-    for path in paths:
-        try:
-            records.append(read_record(Path(path)))
-        except RecordError as error:
-            damaged.append(str(error))
+    with _nothing_collected():
+        for path in paths:
+            try:
+                records.append(read_record(Path(path)))
+            except RecordError as error:
+                damaged.append(str(error))
     if damaged:
         count = f"{len(damaged)} of {len(records) + len(damaged)} run records cannot be read"
         raise RecordError(f"{count}; no table is made without them:\n" + "\n".join(damaged))
     return records
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Collect no garbage: all of the many objects stay, and looking through them takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def run_tables(paths: Sequence[str | Path], records: Sequence[RunRecord] | None = None) -> dict[str, pd.DataFrame]:
@@ -143,7 +158,7 @@ def _runs_table(records: Iterable[RunRecord], files: Iterable[str | Path]) -> pd
         found = ", ".join(f"{row.run_id} in {row.record_path}" for row in twice.itertuples())
         raise RecordError(RUN_TWICE(found=found))
     runs["dropped"] = mark_extremes(runs)
-    return runs.astype({"dirty": "boolean", "ranks_identical": "boolean"})
+    return runs.astype({"dirty": "boolean", "ranks_identical": "boolean"}).copy()
 
 
 def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
@@ -339,7 +354,8 @@ def _frame(rows: Sequence[dict[str, Any]], columns: Sequence[str], order: list[s
 
 
 def _sorted(frame: pd.DataFrame, order: list[str]) -> pd.DataFrame:
-    return frame.sort_values(order, kind="stable", ignore_index=True)
+    # A copy holds columns of one type together: otherwise each selection of rows takes every column by itself.
+    return frame.sort_values(order, kind="stable", ignore_index=True).copy()
 
 
 def _setting(value: str | float | None) -> str | float:

@@ -3,12 +3,11 @@
 Thousands of records have the same benchmark, machine and verdicts, which are most of their text.
 """
 
-import json
 from functools import cache, lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from hpcai.config.machine import Machine
 from hpcai.config.study import Limits, Submission
@@ -42,13 +41,13 @@ def with_shared_parts(content: bytes) -> dict[str, Any]:
     return values
 
 
-def _text(part: object) -> str:
+def _text(part: object) -> bytes:
     """Return a part as text: it tells 1, 1.0 and true apart, which Python takes for equal."""
-    return json.dumps(part)
+    return to_json(part, inf_nan_mode="constants")
 
 
 @lru_cache(maxsize=_KEPT)
-def _checked(name: str, text: str) -> Any:  # noqa: ANN401  one of the models above
+def _checked(name: str, text: bytes) -> Any:  # noqa: ANN401  one of the models above
     return _adapter(name).validate_json(text)
 
 
