@@ -1,5 +1,6 @@
 """Convert records to tables: runs, epochs, verdicts, scales and scaling, and the summary of the study."""
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 paths = snakemake.input.records
 records = read_records(paths)
+gc.freeze()  # they stay to the end: no later search for garbage needs to look through them
 tables = run_tables(paths, records)
 summary = summarise_study(tables["runs"], tables["scales"], records, title=snakemake.params.title)
 write_tables(tables, Path(snakemake.output.summary).parent / "tables")
