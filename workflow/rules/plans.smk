@@ -36,7 +36,7 @@ def run_id(wildcards):
 @functools.cache
 def runs_of_blocks():
     """Runs whose steps are divided into blocks; made when asked for, because few jobs need any plan."""
-    first = {run: PLANS[run] for run in PLANS if run.endswith("/r1")}
+    first = {run: PLANS[run] for run in PLANS if Path(run).name == "r1"}
     return [
         run
         for run in runs_at_each_batch(first)

@@ -3,7 +3,7 @@
 # One job reads all captures of one kind; an unreadable raw file loses only its own rows.
 
 
-from hpcai.catalogue.profiles import VIEW_NAMES
+from hpcai.profiles.view_names import VIEW_NAMES
 
 READ_LIBRARY = library_of("workflow/scripts/read_profiles.py")
 

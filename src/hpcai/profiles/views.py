@@ -5,10 +5,11 @@ from dataclasses import fields
 
 import pandas as pd
 
-from hpcai.catalogue.profiles import PROFILES, VIEWS_OF_ALL
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.quietness import Quiet
 from hpcai.profiles.profile import IDENTITY
+from hpcai.profiles.view_names import VIEWS_OF_ALL
 
 RUN = (*IDENTITY, "source")
 """A row's configuration, and the raw file from which it was made."""
