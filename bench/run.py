@@ -18,6 +18,8 @@ PARTS = {
     "bench_list.py": "the list's site: published rounds, 10,000 simulated entries, and one entry more",
     "bench_report.py": "opening the report in a browser against Snakemake's own report of the same study",
     "bench_dry_run.py": "dry runs of 1,000 and 10,000 runs against Snakemake itself on a bare workflow of as many",
+    "bench_large_studies.py": "hpcai doctor, status and the tables of 10,000 generated runs, against 10 s and 1 GB",
+    "bench_campaign.py": "a campaign of 100 runs of stub ranks, from start to report, with three kills of Snakemake",
     "bench_ranks.py": "processor time per rank outside of training with 1,024 ranks against 64, and files per run",
     "bench_hpl.py": "HPL runs predicted per second on one core, against a plain Python loop",
     "bench_training_model.py": "training steps of ResNet-50 predicted per second, against a plain Python loop",

@@ -63,3 +63,18 @@ def test_plans_are_there_before_the_job_and_call_it_again_once_they_change(site)
     assert {"rule train:", "rule train_together:"} <= set(again(site).splitlines())
     # A dry run writes none.
     assert before == {file: file.stat().st_mtime_ns for file in site.directory.rglob("plan.json")}
+
+
+def test_the_snakemake_of_a_training_job_reads_the_rules_of_runs_alone(site):
+    wildcards = dict(zip(("benchmark", "variant", "scale", "repetition"), RUN.split("/"), strict=True))
+    target = "train:" + ",".join(f"{name}={value}" for name, value in wildcards.items())
+    remote = ["--allowed-rules", "train", "--mode", "remote", "--nolock", "--no-hooks"]
+    done = site.snakemake("--target-jobs", target, "--force", *remote, "--dry-run")
+    assert done.returncode == 0, done.stdout
+    assert "rule train:" in done.stdout.splitlines()
+    assert "report" not in rules_listed(site, *remote)
+    assert {"train", "report"} <= rules_listed(site)
+
+
+def rules_listed(site, *options):
+    return set(site.snakemake(*options, "--list-rules").stdout.split())

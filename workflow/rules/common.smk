@@ -1,19 +1,20 @@
 """Checks the whole configuration before any job starts, and determines the files that each target needs."""
 
 import os
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from hpcai.campaign.library_digest import library_digest
 from hpcai.catalogue.profiles import PROFILES
-from hpcai.profiles.views import VIEWS
 from hpcai.config.load import load_campaign, read_settings, refuse_loose_files
 from hpcai.config.study import configuration_folder
 from hpcai.core.errors import ConfigError
-from hpcai.measure.provenance import source_root
-from hpcai.measure.publish import refuse_changed
 from hpcai.core.sealed import KEY
+
+if workflow.is_main_process:
+    from hpcai.measure.publish import refuse_changed
 
 
 def checked(check, *arguments):
@@ -27,7 +28,11 @@ def checked(check, *arguments):
 def checkout():
     """Return the folder of this workflow and its library, also when another workflow uses this one as a module."""
     rules = Path(str(workflow.current_basedir.get_path_or_uri(secret_free=True)))
-    root = rules.parents[1] if rules.is_dir() else source_root()
+    if rules.is_dir():
+        return rules.parents[1]
+    from hpcai.measure.provenance import source_root
+
+    root = source_root()
     if root is None:
         raise WorkflowError(
             "HPC-AI Bench as a module: found neither its files on this machine nor a checkout that its library runs "
@@ -131,7 +136,7 @@ LINKS = present_or_planned(
     [f"results/characterise/allreduce_{link}.json" for link in LINK_POINTS]
 )
 # A benchmark without a row in the run table, or analysed without a record, has no run to characterise.
-WITH_RECORDS = {Path(record).parts[2] for record in present_or_planned(RECORDS)}
+WITH_RECORDS = {record.split("/", 3)[2] for record in present_or_planned(RECORDS)}
 MEASURED = dict.fromkeys(
     row.benchmark for row in CAMPAIGN.rows if row.benchmark in WITH_RECORDS
 )
@@ -159,6 +164,20 @@ VIEW_FILES = {
     ]
     for view in sorted({view for facts in PROFILES.values() for view in facts.views})
 }
+
+
+# Rules with a job for each run and each dataset.
+TRAINING = {"prepare_data", "pack_data", "train", "train_together"}
+
+
+def is_training_job():
+    """Whether this Snakemake is the job of a run or of its data, which no rule after these concerns."""
+    if workflow.is_main_process or not workflow.modifier.is_main_snakefile():
+        return False
+    # The executor's command names the job's rules; Snakemake's own settings are not there yet.
+    _, _, after = " ".join(sys.argv).partition(" --allowed-rules ")
+    allowed = set(after.partition(" -")[0].split())
+    return bool(allowed) and allowed <= TRAINING
 
 
 def library_of(script):

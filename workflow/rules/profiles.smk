@@ -3,6 +3,8 @@
 # One job reads all captures of one kind; an unreadable raw file loses only its own rows.
 
 
+from hpcai.profiles.view_names import VIEW_NAMES
+
 READ_LIBRARY = library_of("workflow/scripts/read_profiles.py")
 
 for KIND, FACTS in PROFILES.items():
@@ -63,7 +65,7 @@ rule collect_views:
         scales="results/tables/scales.parquet",
     output:
         tables=expand(
-            "results/tables/{view}.{kind}", view=VIEWS, kind=["csv", "parquet"]
+            "results/tables/{view}.{kind}", view=VIEW_NAMES, kind=["csv", "parquet"]
         ),
         summary="results/characterisation.json",
     log:

@@ -1,4 +1,7 @@
-"""Resource requests of the jobs, and what the controller does before the first job."""
+"""Resource requests of the jobs, and what the controller does before the first job.
+
+Only the controller imports what only it needs: the Snakemake of each job on a cluster reads this file, too.
+"""
 
 import functools
 import os
@@ -7,11 +10,14 @@ from pathlib import Path
 
 from snakemake.logging import logger
 
-from hpcai.campaign.live import wait_until_idle
-from hpcai.campaign.controller_note import this_controller, write_note
-from hpcai.machine.subprocess_measure import say_lacking_cores
 from hpcai.config.sharing import Sharing
 from hpcai.launchers.registry import default_launcher
+
+if workflow.is_main_process:
+    from hpcai.campaign.controller_note import this_controller, write_note
+    from hpcai.campaign.failures import FILE as FAILURES
+    from hpcai.campaign.live import wait_until_idle
+    from hpcai.machine.subprocess_measure import say_lacking_cores
 
 
 @functools.cache

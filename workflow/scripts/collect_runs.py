@@ -1,5 +1,6 @@
 """Convert records to tables: runs, epochs, verdicts, scales and scaling, and the summary of the study."""
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,10 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-records = snakemake.input.records
-tables = run_tables(records)
-summary = summarise_study(tables["runs"], tables["scales"], read_records(records), title=snakemake.params.title)
+paths = snakemake.input.records
+records = read_records(paths)
+gc.freeze()  # they stay to the end: no later search for garbage needs to look through them
+tables = run_tables(paths, records)
+summary = summarise_study(tables["runs"], tables["scales"], records, title=snakemake.params.title)
 write_tables(tables, Path(snakemake.output.summary).parent / "tables")
 write_atomically(Path(snakemake.output.summary), sealed_json(summary))

@@ -3,7 +3,8 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -24,6 +25,7 @@ from hpcai.config.base import (
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
+from hpcai.core.same_object import SameObject
 from hpcai.core.units import Bytes, Seconds
 
 NUMBER_BYTES: dict[Precision, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
@@ -245,19 +247,39 @@ class RunPlan(Settings):
 
         Submitter, limits and display names do not affect it.
         """
-        fields = self.model_dump(mode="json", exclude={*NOT_MEASURED_WITH})
-        for shown in (fields["benchmark"], fields["machine"]):
-            shown.pop("title")
-        # Declared power only enters a run's scores; software is recorded, like this environment's.
-        fields["machine"].pop("power")
-        fields["machine"].pop("software", None)
+        own = self.model_dump(mode="json", exclude={*NOT_MEASURED_WITH, "benchmark", "machine"})
         # The location of a profiler only affects the run that it profiles.
         setting = PROFILES[self.profile].setting if self.profile else ""
-        fields["machine"]["profilers"] = fields["machine"]["profilers"].get(setting)
-        # The owner of the scratch folder is irrelevant: a plan is the same with and without the user's id.
-        storage = fields["machine"]["storage"]
-        storage["node_local"] = storage["node_local"].replace("-${UID}", "")
-        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+        texts = {
+            **{key: json.dumps(value, sort_keys=True) for key, value in own.items()},
+            "benchmark": _benchmark_text(SameObject(self.benchmark)),
+            "machine": _machine_text(SameObject(self.machine), setting),
+        }
+        # The text of json.dumps(..., sort_keys=True) for the whole plan.
+        whole = ", ".join(f'"{key}": {texts[key]}' for key in sorted(texts))
+        return hashlib.sha256(f"{{{whole}}}".encode()).hexdigest()
+
+
+# Thousands of plans have the same benchmark and machine, whose text is most of the work of a digest.
+@lru_cache(maxsize=64)
+def _benchmark_text(benchmark: SameObject[Any]) -> str:
+    fields = benchmark.held.model_dump(mode="json")
+    fields.pop("title")
+    return json.dumps(fields, sort_keys=True)
+
+
+@lru_cache(maxsize=64)
+def _machine_text(machine: SameObject[Machine], profiler_setting: str) -> str:
+    fields = machine.held.model_dump(mode="json")
+    fields.pop("title")
+    # Declared power only enters a run's scores; software is recorded, like this environment's.
+    fields.pop("power")
+    fields.pop("software", None)
+    fields["profilers"] = fields["profilers"].get(profiler_setting)
+    # The owner of the scratch folder is irrelevant: a plan is the same with and without the user's id.
+    storage = fields["storage"]
+    storage["node_local"] = storage["node_local"].replace("-${UID}", "")
+    return json.dumps(fields, sort_keys=True)
 
 
 def engine_of_link(name: str) -> str:

@@ -1,5 +1,6 @@
 """Convert text such as ``"25 GB/s"`` to SI numbers; defines FLOP and byte for the whole library."""
 
+import re
 import sys
 from functools import cache
 from tokenize import TokenError
@@ -44,6 +45,8 @@ def to_si(text: str | float, unit: str) -> float:
         raise ValueError(f"a number below {sys.float_info.max:.0e} is allowed")
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return float(text)
+    if isinstance(text, str) and (usual := _usual(text, unit)) is not None:
+        return usual
     if "**" in str(text) or "^" in str(text):
         raise ValueError("a quantity without powers is allowed")  # 9**9**9 would be computed
     import pint
@@ -56,6 +59,29 @@ def to_si(text: str | float, unit: str) -> float:
         raise ValueError(message) from error
 
 
+def _usual(text: str, unit: str) -> float | None:
+    """Return a number with one of the usual units, as pint does, whose start takes longer than that of a job."""
+    found = _USUAL_TEXT.fullmatch(text)
+    known = _USUAL[unit].get(found["unit"]) if found and unit in _USUAL else None
+    if found is None or known is None:
+        return None
+    times, over = known
+    return float(found["number"]) * times / over
+
+
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_BYTES = {f"{prefix}B": (times, 1.0) for prefix, times in {**_DECIMAL, **_BINARY}.items()}
+_BITS = {f"{prefix}bit": (times, 8.0) for prefix, times in _DECIMAL.items()}
+_USUAL: dict[str, dict[str, tuple[float, float]]] = {
+    "byte": _BYTES,
+    "byte/s": {f"{unit}/s": parts for unit, parts in {**_BYTES, **_BITS}.items()},
+    "FLOP/s": {f"{prefix}FLOP/s": (times, 1.0) for prefix, times in _DECIMAL.items()},
+    "s": {"s": (1.0, 1.0), "min": (60.0, 1.0), "h": (3600.0, 1.0)},
+    "W": {"W": (1.0, 1.0), "kW": (1e3, 1.0), "MW": (1e6, 1.0)},
+}
+"""Factor and divisor of the units that settings have, by target unit; all others are left to pint."""
+_USUAL_TEXT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,15})?) ?(?P<unit>[A-Za-z]+(?:/s)?)", re.ASCII)
 _NO_QUANTITY = (
     *(AttributeError, TypeError, ValueError, AssertionError, SyntaxError),
     *(ArithmeticError, RecursionError, TokenError),

@@ -86,7 +86,7 @@ def read_own(
         check_files(record, place.parent)
         refuse_future(record.started_utc[:10], today, record.run_id)
     submitted = _read_scores(path, kind)
-    tables = run_tables(records_at)
+    tables = run_tables(records_at, records)
     trials = _recompute(tables["runs"], submitted)
     machine = records[0].plan.machine
     scores = score_scales(

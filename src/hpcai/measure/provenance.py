@@ -11,14 +11,17 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
 import hpcai
 from hpcai.core.processor import processor_facts
-from hpcai.data.packed import PackManifest
 from hpcai.launchers.registry import LAUNCHERS
 from hpcai.records.run import file_sha256
+
+if TYPE_CHECKING:  # loads pyarrow
+    from hpcai.data.packed import PackManifest
 
 PACKAGES = (
     *("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "jax", "numpy", "mlperf-logging", "snakemake"),
@@ -116,7 +119,7 @@ def environment_facts(environment: Mapping[str, str] | None = None) -> dict[str,
     }
 
 
-def digest_pack(pack: PackManifest) -> str:
+def digest_pack(pack: "PackManifest") -> str:
     """Return the SHA-256 of a packing's content, independent of the time that packing took.
 
     The manifest contains the CRC-32C of each shard, so equal data packed twice have the same digest. Older records hold

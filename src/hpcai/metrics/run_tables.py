@@ -1,9 +1,11 @@
 """Convert run records to tables: one row per run or epoch, as CSV and Parquet with units in the column names."""
 
+import gc
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -62,39 +64,54 @@ def read_records(paths: Iterable[str | Path]) -> list[RunRecord]:
         If any record is damaged; names all damaged files at once.
     """
     records, damaged = [], []
-    for path in paths:
-        try:
-            records.append(read_record(Path(path)))
-        except RecordError as error:
-            damaged.append(str(error))
+    with _nothing_collected():
+        for path in paths:
+            try:
+                records.append(read_record(Path(path)))
+            except RecordError as error:
+                damaged.append(str(error))
     if damaged:
         count = f"{len(damaged)} of {len(records) + len(damaged)} run records cannot be read"
         raise RecordError(f"{count}; no table is made without them:\n" + "\n".join(damaged))
     return records
 
 
-def run_tables(records: Sequence[str | Path]) -> dict[str, pd.DataFrame]:
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Collect no garbage: all of the many objects stay, and looking through them takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def run_tables(paths: Sequence[str | Path], records: Sequence[RunRecord] | None = None) -> dict[str, pd.DataFrame]:
     """Return the tables that follow from records alone, by name.
 
     Parameters
     ----------
-    records
+    paths
         Files ``record.json`` of the timed runs.
+    records
+        Their content, in the same order, if they have been read: with thousands, that takes as long as all else.
 
     Raises
     ------
     RecordError
         If any record is damaged, or if two paths hold the same run.
     """
-    # Read once: with thousands of runs, reading takes longer than all else.
-    read = read_records(records)
-    runs = _runs_table(read, records)
+    read = read_records(paths) if records is None else records
+    runs = _runs_table(read, paths)
+    scaling = compute_scaling(runs)
     return {
         "runs": runs,
         "epochs": _epochs_table(read),
         "verdicts": summarise_verdicts(read),
-        "scales": summarise_scales(runs),
-        "scaling": compute_scaling(runs),
+        "scales": summarise_scales(runs, scaling),
+        "scaling": scaling,
     }
 
 
@@ -141,7 +158,7 @@ def _runs_table(records: Iterable[RunRecord], files: Iterable[str | Path]) -> pd
         found = ", ".join(f"{row.run_id} in {row.record_path}" for row in twice.itertuples())
         raise RecordError(RUN_TWICE(found=found))
     runs["dropped"] = mark_extremes(runs)
-    return runs.astype({"dirty": "boolean", "ranks_identical": "boolean"})
+    return runs.astype({"dirty": "boolean", "ranks_identical": "boolean"}).copy()
 
 
 def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
@@ -156,11 +173,16 @@ def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def _epochs_table(records: Iterable[RunRecord]) -> pd.DataFrame:
-    rows = []
-    for record in records:
-        run = {**_identity(record), **_target(record)}
-        rows += [{**run, **epoch.model_dump()} for epoch in record.epochs]
-    epochs = _frame(rows, columns_of("epochs"), [*SCALE_KEYS, "repetition", "epoch"])
+    trained = [record for record in records if record.epochs]
+    columns = columns_of("epochs")
+    own = [name for name in EpochRecord.model_fields if name in columns]
+    # A row for each epoch with all facts of its run would be most of the memory, so these are repeated by column.
+    runs = pd.DataFrame.from_records([{**_identity(record), **_target(record)} for record in trained])
+    repeated = runs.loc[runs.index.repeat([len(record.epochs) for record in trained])].reset_index(drop=True)
+    take = attrgetter(*own)
+    rows = [take(epoch) for record in trained for epoch in record.epochs]
+    epochs = repeated.drop(columns=own, errors="ignore").join(pd.DataFrame.from_records(rows, columns=own))
+    epochs = _sorted(epochs.reindex(columns=columns), [*SCALE_KEYS, "repetition", "epoch"])
     optional = [name for name in EpochRecord.model_fields if name not in ("epoch", "steps", "samples")]
     epochs = epochs.astype(dict.fromkeys(optional, "float64"))
     epochs["train_rate_samples_per_s"] = (epochs["samples"] / epochs["train_s"]).where(epochs["train_s"] > 0)
@@ -246,12 +268,12 @@ def _run_row(record: RunRecord, path: Path) -> dict[str, Any]:
         **_identity(record),
         **_target(record),
         "wall_s": record.wall_s,
-        **asdict(score_run(record)),
-        **asdict(parts),
-        **asdict(time_shares(parts)),
-        **asdict(quiet_columns(record)),
+        **vars(score_run(record)),
+        **vars(parts),
+        **vars(time_shares(parts)),
+        **vars(quiet_columns(record)),
         **_resources(record),
-        **asdict(record.input_source),
+        **vars(record.input_source),
         **_provenance(record),
         "valid_for": valid_for(record),
         "invalid_reasons": join_reasons(invalid_reasons(record)),
@@ -328,8 +350,12 @@ def _provenance(record: RunRecord) -> dict[str, Any]:
 
 
 def _frame(rows: Sequence[dict[str, Any]], columns: Sequence[str], order: list[str]) -> pd.DataFrame:
-    frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
-    return frame.sort_values(order, kind="stable", ignore_index=True)
+    return _sorted(pd.DataFrame.from_records(list(rows), columns=list(columns)), order)
+
+
+def _sorted(frame: pd.DataFrame, order: list[str]) -> pd.DataFrame:
+    # A copy holds columns of one type together: otherwise each selection of rows takes every column by itself.
+    return frame.sort_values(order, kind="stable", ignore_index=True).copy()
 
 
 def _setting(value: str | float | None) -> str | float:

@@ -9,20 +9,16 @@ from hpcai.catalogue.profiles import PROFILES
 from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.quietness import Quiet
 from hpcai.profiles.profile import IDENTITY
+from hpcai.profiles.view_names import VIEWS_OF_ALL
 
 RUN = (*IDENTITY, "source")
 """A row's configuration, and the raw file from which it was made."""
 QUIET = tuple(field.name for field in fields(Quiet))
 """Load by others during the measurement."""
 
-VIEWS: dict[str, tuple[str, ...]] = {
-    name: columns_of(name)
-    for name in (
-        *("captures", "phases", "exchange_steps", "communication", "messages", "lanes", "overlap", "kernels"),
-        *("kernel_names", "counters", "io", "io_workers", "input_stages", "power", "work", "ceilings", "links"),
-        *("link_fits", "characterisation", "inconsistencies", "advice"),
-    )
-} | {name: (*RUN, *own) for kind in PROFILES.values() for name, own in kind.columns.items()}
+VIEWS: dict[str, tuple[str, ...]] = {name: columns_of(name) for name in VIEWS_OF_ALL} | {
+    name: (*RUN, *own) for kind in PROFILES.values() for name, own in kind.columns.items()
+}
 """Columns of each view, from the table catalogue or the kind of profile; an empty cell was not measured."""
 
 

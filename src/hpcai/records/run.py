@@ -29,6 +29,7 @@ from hpcai.core.messages import Message
 from hpcai.core.sealed import Unsealed, sealed_model, unseal
 from hpcai.core.stalls import Stalls
 from hpcai.records.input_reads import Epoch, InputSizes, InputSource, Passes, RankReads, judge_input
+from hpcai.records.shared_parts import with_shared_parts
 from hpcai.rules.verdict import RunFacts, Verdict
 
 RAW_IF_MEASURED = Message("run.raw_if_measured", "raw files if and only if something was measured")
@@ -389,7 +390,7 @@ def read_part(model: type[Part], path: Path) -> Part:
         place.
     """
     try:
-        return _validate(model, path, unseal(read_regular(path)).text, _advise_again)
+        return _validate(model.model_validate_json, path, unseal(read_regular(path)).text, _advise_again)
     except OSError as error:
         raise _unreadable(path, error) from error
     except ValueError as error:
@@ -405,7 +406,7 @@ def read_record(path: Path) -> RunRecord:
         If the record is missing or damaged, was changed since it was written, or contradicts itself.
     """
     try:
-        return _validate(RunRecord, path, read_record_text(path).text, _advise_copy)
+        return _validate(_parse_record, path, read_record_text(path).text, _advise_copy)
     except OSError as error:
         raise _unreadable(path, error) from error
 
@@ -474,9 +475,17 @@ def _unreadable(path: Path, error: OSError) -> RecordError:
     return RecordError(f"{path}: cannot be read ({error.strerror}); put the file back, or ask its owner for access")
 
 
-def _validate(model: type[Part], path: Path, content: bytes, advise: Callable[[Path], str]) -> Part:
+def _parse_record(content: bytes) -> RunRecord:
     try:
-        return model.model_validate_json(content)
+        return RunRecord.model_validate(with_shared_parts(content))
+    except (ValueError, TypeError, LookupError):
+        # Whatever is wrong, the record as a whole names its place.
+        return RunRecord.model_validate_json(content)
+
+
+def _validate(parse: Callable[[bytes], Part], path: Path, content: bytes, advise: Callable[[Path], str]) -> Part:
+    try:
+        return parse(content)
     except ValidationError as error:
         places = "\n  ".join(
             f"{'.'.join(map(str, detail['loc'])) or 'whole file'}: found {str(detail['input'])[:80]!r}; {detail['msg']}"

@@ -1,8 +1,13 @@
-"""Which runs stand for the batches of a benchmark."""
+"""Which runs stand for the batches of a benchmark, and what the digest of a plan is of."""
 
+import hashlib
+import json
+
+import pytest
+from unit.record_factory import make_plan as make_any_plan
 from unit.training.training_plans import make_plan
 
-from hpcai.config.runs import runs_at_each_batch
+from hpcai.config.runs import NOT_MEASURED_WITH, runs_at_each_batch
 
 
 def test_each_batch_in_single_precision_has_its_first_run():
@@ -14,3 +19,24 @@ def test_each_batch_in_single_precision_has_its_first_run():
     }
     assert runs_at_each_batch(plans) == ["b", "c"]
     assert runs_at_each_batch({"a": plans["a"]}) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"repetition": 7},
+        {"kind": "weak", "instances": 3},
+        {"kind": "profiled", "profile": "counters", "max_steps": 5},
+        {"requires_acceptance_s": 60.0},
+        {"settings_of_point": {"engine": "jax", "global_batch": 8}},
+    ],
+)
+def test_a_digest_is_that_of_the_whole_plan_as_one_text(settings):
+    plan = make_any_plan(**settings)
+    fields = plan.model_dump(mode="json", exclude={*NOT_MEASURED_WITH})
+    for part in (fields["benchmark"], fields["machine"]):
+        part.pop("title")
+    fields["machine"].pop("power")
+    fields["machine"]["profilers"] = "auto" if plan.profile else None
+    assert plan.digest == hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -1,10 +1,10 @@
 """Text to SI numbers."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.core.units import NO_QUANTITY, to_si
+from hpcai.core.units import _USUAL, NO_QUANTITY, _registry, to_si
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,13 @@ from hpcai.core.units import NO_QUANTITY, to_si
 )
 def test_to_si(text, unit, value):
     assert to_si(text, unit) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(("target", "unit"), [(target, unit) for target, own in _USUAL.items() for unit in own])
+@given(st.one_of(st.integers(0, 10**12), st.decimals(0, 10**6, places=4)))
+@settings(max_examples=20)
+def test_usual_units_have_the_very_numbers_of_pint(target, unit, number):
+    assert to_si(f"{number} {unit}", target) == float(_registry()(f"{number} {unit}").to(target).magnitude)
 
 
 @pytest.mark.parametrize(

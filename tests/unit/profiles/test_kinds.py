@@ -32,7 +32,7 @@ OF_TABLES = {
     "profiles/characterisation_table.py": "joins tables of several kinds",
     "profiles/collect.py": "joins tables of several kinds",
     "profiles/roofs_view.py": "compares the tables of several kinds",
-    "profiles/views.py": "columns of tables",
+    "profiles/view_names.py": "names of tables",
     "profiles/work_view.py": "joins counted work with the table of counters",
     "cli/predict_replay.py": "replays this kind alone",
     "machine/overview.py": "the table of power",

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import pandas as pd
@@ -123,15 +124,31 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     points = []
     for _, group in runs.groupby(SERIES, sort=True):
         base, regime = base_of(group), tell_regime(group)
+        reference = _samples_of(base)
         for _, at_scale in group.sort_values(["ranks", "nodes"], kind="stable").groupby("scale", sort=False):
-            points += [compare_scales(at_scale, base, measure, regime) for measure in MEASURES]
+            own = _samples_of(at_scale)
+            points += [
+                compare_scales((at_scale, own[measure]), (base, reference[measure]), measure, regime)
+                for measure in MEASURES
+            ]
     return pd.DataFrame(points, columns=list(ScalePoint.__dataclass_fields__))
 
 
-def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, regime: Regime) -> ScalePoint:
-    """Compare the runs of one scale with those of the base scale for one measure."""
+def _samples_of(runs: pd.DataFrame) -> dict[str, Sample]:
+    """Return the samples of all measures of a scale (:func:`sample_of`), whose runs are selected once."""
+    trials = select_trials(runs)
+    return {
+        measure: training_times(runs, trials).sample if measure == "time_to_train" else trials.sample(column)
+        for measure, column in MEASURES.items()
+    }
+
+
+def compare_scales(
+    scale: tuple[pd.DataFrame, Sample], base_scale: tuple[pd.DataFrame, Sample], measure: str, regime: Regime
+) -> ScalePoint:
+    """Compare the runs of one scale with those of the base scale, each with its sample, for one measure."""
+    (at_scale, own), (base, reference) = scale, base_scale
     here, there = at_scale.iloc[0], base.iloc[0]
-    own, reference = sample_of(at_scale, measure), sample_of(base, measure)
     is_base = here["scale"] == there["scale"]
     speedup = _speedup(own, reference, measure, is_base=is_base)
     pairs = [] if is_base or measure == "time_to_train" else pairs_of_rounds(at_scale, base, measure)
@@ -178,22 +195,20 @@ def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) ->
 
     Every run of both counts, so the medians equal those of the table of scales; otherwise there are no pairs.
     """
-    column = MEASURES[measure]
-    sides = [
-        side[["repetition", "started_utc", "outcome", "dropped", column]].set_index("repetition")
-        for side in (at_scale, base)
-    ]
-    own, reference = sides
-    every = pd.concat(sides)
-    counted = every["outcome"].isin(COMPLETE) & (every["dropped"] == "")
-    whole = counted.all() and every[column].notna().all()
-    if not whole or len(own) < FEWEST_PAIRS or set(own.index) != set(reference.index) or not own.index.is_unique:
+    names = ("repetition", "started_utc", "outcome", "dropped", MEASURES[measure])
+    own, reference = (list(zip(*(side[name].tolist() for name in names), strict=True)) for side in (at_scale, base))
+    whole = all(
+        outcome in COMPLETE and not dropped and not math.isnan(value)
+        for _, _, outcome, dropped, value in (*own, *reference)
+    )
+    first, second = ({row[0]: row for row in side} for side in (own, reference))
+    if not whole or len(own) < FEWEST_PAIRS or first.keys() != second.keys() or len(first) < len(own):
         return []
-    starts = every["started_utc"].groupby(level=0).agg(["min", "max"]).sort_index()
-    if not (starts["max"].iloc[:-1].to_numpy() < starts["min"].iloc[1:].to_numpy()).all():
+    rounds = [(first[number], second[number]) for number in sorted(first)]
+    starts = [sorted(row[1] for row in pair) for pair in rounds]
+    if any(before[-1] >= after[0] for before, after in pairwise(starts)):
         return []
-    together = pd.concat([own[column], reference[column]], axis=1, keys=["own", "base"]).loc[starts.index]
-    return [(float(pair[0]), float(pair[1])) for pair in together.to_numpy(float)]
+    return [(float(one[-1]), float(other[-1])) for one, other in rounds]
 
 
 def _speedup(own: Sample, reference: Sample, measure: str, *, is_base: bool) -> Estimate:

@@ -3,7 +3,9 @@
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hpcai.catalogue.points import POINT, SERIES
 from hpcai.config.runs import Point
@@ -53,13 +55,15 @@ RATES = {
 _SCALING = ("speedup_ratio", "speedup_low_ratio", "speedup_high_ratio", "efficiency_ratio", "efficiency_low_ratio")
 
 
-def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
+def summarise_scales(runs: pd.DataFrame, scaling: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return one row per benchmark, variant and scale.
 
     Parameters
     ----------
     runs
         The run table (:func:`hpcai.metrics.run_tables.collect_runs`).
+    scaling
+        Its table of scaling, if it has been made.
 
     Returns
     -------
@@ -73,14 +77,14 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
         (:func:`hpcai.metrics.scaling.trials.training_times`). Variation and epochs to the target cover all runs that
         converged. Speed-ups and efficiencies come from :func:`hpcai.metrics.scaling.efficiency.compute_scaling`.
     """
+    about = runs.drop_duplicates(KEYS)[[*KEYS, *(name for name in ABOUT if name not in KEYS)]].to_dict("records")
     rows = []
-    for key, group in runs.groupby(KEYS, sort=False):
+    for first, (_, group) in zip(about, runs.groupby(KEYS, sort=False), strict=True):
         trials = select_trials(group)
         rows.append(
-            dict(zip(KEYS, key, strict=True))
-            | {name: group[name].iloc[0] for name in ABOUT if name not in KEYS}
+            {str(name): value for name, value in first.items()}
             | _counts(group)
-            | _time_to_train(group)
+            | _time_to_train(group, trials)
             | _rates(trials)
             | _staging_and_shares(trials)
             | _quietness(trials.kept)
@@ -89,19 +93,22 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
     scales = pd.DataFrame(rows)
     if scales.empty:
         return pd.DataFrame(columns=KEYS)
-    scales = scales.merge(_wide_scaling(runs), on=POINT, how="left", validate="1:1")
+    scales = scales.merge(
+        _wide_scaling(compute_scaling(runs) if scaling is None else scaling), on=POINT, how="left", validate="1:1"
+    )
     scales["train_rate_ideal_samples_per_s"] = _ideal_rates(scales)
     return scales.sort_values([*SERIES, "ranks", "nodes"], kind="stable", ignore_index=True)
 
 
 def _counts(group: pd.DataFrame) -> dict[str, Any]:
-    counts = {f"n_{outcome}": int((group["outcome"] == outcome).sum()) for outcome in OUTCOMES}
+    found = group["outcome"].tolist()
+    counts = {f"n_{outcome}": found.count(outcome) for outcome in OUTCOMES}
     return {"n": len(group), "n_ok": counts["n_converged"], **counts}
 
 
-def _time_to_train(group: pd.DataFrame) -> dict[str, Any]:
-    converged = group[group["outcome"] == "converged"]
-    epochs, times = converged["epochs_to_target"], training_times(group)
+def _time_to_train(group: pd.DataFrame, trials: Trials) -> dict[str, Any]:
+    converged = (group["outcome"] == "converged").to_numpy()
+    epochs, times = group["epochs_to_target"].to_numpy(float)[converged], training_times(group, trials)
     score = interval_of(times.sample)
     return {
         "time_to_train_score_s": score.value,
@@ -110,10 +117,10 @@ def _time_to_train(group: pd.DataFrame) -> dict[str, Any]:
         "time_to_train_n": times.sample.n,
         "time_to_train_score_method": times.sample.words,
         "time_to_train_score_note": times.note,
-        "time_to_train_variation_ratio": variation_ratio(converged["time_to_train_s"]),
+        "time_to_train_variation_ratio": variation_ratio(group["time_to_train_s"].to_numpy(float)[converged]),
         "epochs_to_target_median": median(epochs),
-        "epochs_to_target_min": float(epochs.min()) if len(epochs) else float("nan"),
-        "epochs_to_target_max": float(epochs.max()) if len(epochs) else float("nan"),
+        "epochs_to_target_min": _least(epochs),
+        "epochs_to_target_max": _largest(epochs),
     }
 
 
@@ -131,57 +138,62 @@ def _rates(trials: Trials) -> dict[str, Any]:
 
 def _staging_and_shares(trials: Trials) -> dict[str, Any]:
     kept = trials.kept
-    staged, shared = (kept[kept[name].notna()] for name in ("staging_epoch_ratio", "rest_ratio"))
+    staged, shared = (kept[name].notna().to_numpy() for name in ("staging_epoch_ratio", "rest_ratio"))
+    staging_s = _mean(_numbers(kept, "staging_s")[staged])
     return {
-        "staging_n": len(staged),
-        "staging_mean_s": _mean(staged["staging_s"]),
+        "staging_n": int(staged.sum()),
+        "staging_mean_s": staging_s,
         "epoch_mean_s": trials.mean("epoch_s"),
-        "staging_epoch_ratio": _mean(staged["staging_s"]) / _mean(staged["epoch_s"]),
-        "staging_compression_ratio": _mean(staged["staging_compression_ratio"]),
-        "staging_place": " and ".join(sorted(set(staged["staging_place"]) - {""})),
+        "staging_epoch_ratio": staging_s / _mean(_numbers(kept, "epoch_s")[staged]),
+        "staging_compression_ratio": _mean(_numbers(kept, "staging_compression_ratio")[staged]),
+        "staging_place": " and ".join(sorted(set(kept["staging_place"].to_numpy()[staged]) - {""})),
         "overhead_mean_s": trials.mean("overhead_s"),
         "step_time_median_s": trials.sample("step_time_median_s").value,
-        "peak_memory_max_bytes": float(kept["peak_memory_bytes"].max()) if len(kept) else float("nan"),
-        "share_n": len(shared),
-        **{name: _mean(shared[name]) for name in SHARES},
+        "peak_memory_max_bytes": _largest(_numbers(kept, "peak_memory_bytes")),
+        "share_n": int(shared.sum()),
+        **{name: _mean(_numbers(kept, name)[shared]) for name in SHARES},
     }
 
 
 def _quietness(kept: pd.DataFrame) -> dict[str, Any]:
     """Return how many of the runs behind the row were disturbed or stalled, and the largest disturbance."""
-    known = kept[kept["quiet"] != UNKNOWN]
-    watched, stalled = kept[kept["stalls"].notna()], kept[kept["stalls"] > 0]
-    longest = stalled.nlargest(1, "stall_max_s")
+    quiet, stalls = kept["quiet"].to_numpy(), _numbers(kept, "stalls")
+    known, stalled = quiet != UNKNOWN, stalls > 0
+    longest = kept[stalled].nlargest(1, "stall_max_s") if stalled.any() else kept[:0]
     return {
-        "n_disturbed": float((known["quiet"] == DISTURBED).sum()) if len(known) else float("nan"),
-        "others_max_ratio": float(known["others_ratio"].max()),
-        "steal_max_ratio": float(known["steal_ratio"].max()),
-        "n_stalled": float(len(stalled)) if len(watched) else float("nan"),
-        "stall_max_s": _mean(longest["stall_max_s"]),
-        "stall_beside_s": _mean(longest["stall_beside_s"]),
+        "n_disturbed": float((quiet == DISTURBED).sum()) if known.any() else float("nan"),
+        "others_max_ratio": _largest(_numbers(kept, "others_ratio")[known]),
+        "steal_max_ratio": _largest(_numbers(kept, "steal_ratio")[known]),
+        "n_stalled": float(stalled.sum()) if not np.isnan(stalls).all() else float("nan"),
+        "stall_max_s": _mean(_numbers(longest, "stall_max_s")),
+        "stall_beside_s": _mean(_numbers(longest, "stall_beside_s")),
     }
 
 
 def _judgement(group: pd.DataFrame) -> dict[str, Any]:
     rules, rule = result_rules(group)
     counts = count_runs(group)
-    counted = group["outcome"].isin(["converged"] if rules.counts == "all" else COMPLETE)
+    counting = ("converged",) if rules.counts == "all" else COMPLETE
+    levels = [
+        level
+        for level, outcome in zip(group["valid_for"].tolist(), group["outcome"].tolist(), strict=True)
+        if outcome in counting
+    ]
     numbers = [no_result(counts, rules), too_few(counts, rules, rule)]
     reasons = [*split_reasons(group["invalid_reasons"]), *filter(None, numbers)]
     return {
         "runs_by_rule": rule,
         "n_counted": counted_runs(counts, rules),
         "no_result": numbers[0],
-        "valid_for": "none" if any(numbers) else common_levels(group.loc[counted, "valid_for"]),
+        "valid_for": "none" if any(numbers) else common_levels(levels),
         "verdict": judge_runs(counts, rules, rule),
         "flags": join_reasons(split_reasons(group["flags"])),
         "label": label_result(group["suite"].iloc[0], reasons),
     }
 
 
-def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
+def _wide_scaling(points: pd.DataFrame) -> pd.DataFrame:
     """Return the scaling table with one row per scale: columns such as ``train_rate_speedup_ratio``."""
-    points = compute_scaling(runs)
     keys = POINT
     wide = points[points["measure"] == "time_to_train"][[*keys, "baseline"]]
     for measure in points["measure"].unique():
@@ -205,5 +217,21 @@ def _ideal_rates(scales: pd.DataFrame) -> pd.Series:
     return ideal
 
 
-def _mean(values: pd.Series) -> float:
-    return float(values.mean()) if len(values) else float("nan")
+def _numbers(runs: pd.DataFrame, column: str) -> NDArray[np.float64]:
+    """Return a column as numbers: for thousands of small groups, tables of a part of the rows take too long."""
+    return runs[column].to_numpy(float)
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    measured = ~np.isnan(values)
+    return float(np.where(measured, values, 0.0).sum() / measured.sum()) if measured.any() else float("nan")
+
+
+def _least(values: NDArray[np.float64]) -> float:
+    measured = values[~np.isnan(values)]
+    return float(measured.min()) if len(measured) else float("nan")
+
+
+def _largest(values: NDArray[np.float64]) -> float:
+    measured = values[~np.isnan(values)]
+    return float(measured.max()) if len(measured) else float("nan")

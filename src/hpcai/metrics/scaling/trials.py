@@ -47,7 +47,7 @@ class Trials:
 
     def sample(self, column: str) -> Sample:
         """Return a column of the runs; empty if one run lacks it, because the remaining runs would be another set."""
-        values = self.kept[column].astype(float).to_numpy()
+        values = self.kept[column].to_numpy(float)
         return Sample(values if np.isfinite(values).all() else values[:0], self.statistic)
 
     def mean(self, column: str) -> float:
@@ -71,8 +71,9 @@ def select_trials(group: pd.DataFrame) -> Trials:
     group
         All runs of one benchmark, variant and scale, with ``outcome`` and ``dropped`` (:func:`mark_extremes`).
     """
-    kept = group[group["outcome"].isin(COMPLETE) & (group["dropped"] == "")]
-    return Trials(kept, "olympic" if (group["dropped"] != "").any() else "median")
+    outcomes, dropped = group["outcome"].tolist(), group["dropped"].tolist()
+    counted = [outcome in COMPLETE and not mark for outcome, mark in zip(outcomes, dropped, strict=True)]
+    return Trials(group if all(counted) else group[counted], "olympic" if any(dropped) else "median")
 
 
 def mark_extremes(runs: pd.DataFrame) -> pd.Series:
@@ -94,8 +95,10 @@ def mark_extremes(runs: pd.DataFrame) -> pd.Series:
     for _, group in runs.groupby(POINT, sort=False):
         rules, demanded = result_rules(group)
         counts = count_runs(group)
+        if too_few(counts, rules, demanded) or no_result(counts, rules):
+            continue
         _, scores = score_basis(group)
-        if too_few(counts, rules, demanded) or no_result(counts, rules) or scores.empty:
+        if scores.empty:
             continue
         ranked = group.assign(_score=scores).dropna(subset=["_score"]).sort_values(["_score", "run_id"])
         marks[ranked.index[0]], marks[ranked.index[-1]] = LOWEST, HIGHEST
@@ -124,13 +127,15 @@ def score_basis(group: pd.DataFrame) -> tuple[str, pd.Series]:
     return "", rates[:0]
 
 
-def training_times(group: pd.DataFrame) -> TrainingTimes:
+def training_times(group: pd.DataFrame, trials: Trials | None = None) -> TrainingTimes:
     """Return the times to train of one benchmark, variant and scale.
 
     Parameters
     ----------
     group
         All of its runs.
+    trials
+        Those of :func:`select_trials`, if they have been selected.
 
     Returns
     -------
@@ -138,9 +143,10 @@ def training_times(group: pd.DataFrame) -> TrainingTimes:
         Times of the runs of :func:`select_trials` that reached the target. If the rules count every run, the others
         count as slower than all, and too many of them leave no time (MLPerf HPC rules 3.0, 8).
     """
-    trials, counts = select_trials(group), count_runs(group)
+    trials, counts = trials or select_trials(group), count_runs(group)
     rules, demanded = result_rules(group)
-    reached = trials.kept.loc[trials.kept["outcome"] == "converged", "time_to_train_s"].astype(float).to_numpy()
+    converged = (trials.kept["outcome"] == "converged").to_numpy()
+    reached = trials.kept["time_to_train_s"].to_numpy(float)[converged]
     if rules.counts == "finished":
         some = SOME_REACHED(reached=len(reached), n=len(trials.kept), word=rules.word)
         notes = [some if len(reached) < len(trials.kept) else "", too_few(counts, rules, demanded)]
@@ -166,7 +172,8 @@ def result_rules(group: pd.DataFrame) -> tuple[ResultRules, int]:
 
 def count_runs(group: pd.DataFrame) -> RunCounts:
     """Count the outcomes of the runs of a scale."""
-    converged, missed = (int((group["outcome"] == outcome).sum()) for outcome in COMPLETE)
+    outcomes = group["outcome"].tolist()
+    converged, missed = map(outcomes.count, COMPLETE)
     return RunCounts(converged, missed, len(group))
 
 
