@@ -131,7 +131,7 @@ def test_many_pairs_have_looks_of_their_own_and_panels_as_high_as_few(tmp_path: 
     heights = {}
     for effects in (few, many):
         figure = plot_variant_effects(effects)
-        FigureCanvasAgg(figure).draw()
+        figure.draw_without_rendering()
         pairs = effects.drop_duplicates(["variant", "reference_variant"])
         heights[len(pairs)] = figure.axes[0].get_window_extent().height / figure.dpi / LINE
         keys = [line for line in figure.legends[0].get_lines() if line.get_markerfacecolor() != "white"][: len(pairs)]
