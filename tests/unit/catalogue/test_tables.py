@@ -32,6 +32,7 @@ SELECTIONS = {
     "compare/changes.py": {"IN_RECORD": "facts that the records tell in more detail than tables"},
     "compare/study.py": {"NEEDED": "what a comparison cannot do without"},
     "metrics/profiles/io.py": {"WORKER_COLUMNS": "with the job of the tool, which no written table has"},
+    "listing/data_files.py": {"QUANTITIES": "columns of entries.csv, whose rows are entries of a list"},
     "listing/content.py": {"SCORES": "numbers of an entry, which are those of a score alone"},
     "mlperf_hpc/analysis/study_runs.py": {"_TEXTS": "columns of the runs that published rounds leave blank"},
     "metrics/roofline/geometry.py": {"LINE_COLUMNS": "lines of a drawing, never written"},
