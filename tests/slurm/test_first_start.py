@@ -45,7 +45,7 @@ def test_the_check_names_file_key_words_and_limit(campaign):
     (runs,) = [line for line in said.splitlines() if "limits.run_s of the study" in line and "found 15" in line]
     assert "train" in runs
     assert "set-resources.measure_ceiling.runtime" in said
-    assert campaign.cluster.jobs() == before  # nothing was submitted
+    assert set(campaign.cluster.jobs()) <= set(before)  # nothing was submitted; Slurm forgets old jobs
 
 
 @pytest.mark.slow

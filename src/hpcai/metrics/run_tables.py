@@ -177,7 +177,8 @@ def _epochs_table(records: Iterable[RunRecord]) -> pd.DataFrame:
     columns = columns_of("epochs")
     own = [name for name in EpochRecord.model_fields if name in columns]
     # A row for each epoch with all facts of its run would be most of the memory, so these are repeated by column.
-    runs = pd.DataFrame.from_records([{**_identity(record), **_target(record)} for record in trained])
+    facts = [{**_identity(record), **_target(record)} for record in trained]
+    runs = pd.DataFrame.from_records(facts, columns=None if facts else [name for name in columns if name not in own])
     repeated = runs.loc[runs.index.repeat([len(record.epochs) for record in trained])].reset_index(drop=True)
     take = attrgetter(*own)
     rows = [take(epoch) for record in trained for epoch in record.epochs]

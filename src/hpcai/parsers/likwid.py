@@ -17,6 +17,7 @@ ROWS_MISSING = Message("likwid.rows_missing", "{table}: {rows} of {expected} row
 TOOL = "output of likwid-perfctr -O"
 ADVICE = "run `likwid-perfctr -O -o FILE.csv -g GROUP ...`"
 COLUMNS = ("region", "group", "group_name", "kind", "name", "counter", "place", "value", "unit")
+CONTRADICTED = Message("likwid.contradicted", "{name}: the statistics contradict the threads")
 TITLE = re.compile(
     r"TABLE,(?:Region (?P<region>.*),)?Group (?P<group>\d{1,9}) (?P<kind>Raw|Metric)(?P<stat> STAT)?,"
     r"(?P<name>[^,]*),(?P<rows>\d{1,9}),*"
@@ -124,7 +125,7 @@ def _add(findings: Findings, table: _Table, statistics: _Table | None) -> None:
         if len(fields) < len(table.header) or any(fields[len(table.header) :]) or None in values:
             findings.leave_out(number, "no row of numbers under the header")
         elif not _agrees([value for value in values if value is not None], printed):
-            findings.leave_out(number, f"{fields[0]}: the statistics contradict the threads")
+            findings.leave_out(number, CONTRADICTED(name=fields[0]))
         elif (known := _unit(fields[0])) is None:
             findings.leave_out(number, f"the unit of {fields[0][:60]!r} is not known")
         else:
