@@ -1,7 +1,8 @@
 """Sustained rates of one device: `python -m hpcai.machine.ceilings.sustained`, a line of JSON per repetition.
 
 A ceiling is the best of short calls, which a throttled or shared device still reaches between its pauses. Here every
-repetition fills a given time with calls of one method, the fastest of those that give ceilings.
+repetition fills a given time with calls of one method. Rates of different nodes are compared, so the method is the same
+everywhere: the fastest of short trials would be NumPy on one node and TensorFlow on another.
 """
 
 import argparse
@@ -22,7 +23,9 @@ MODULE = "hpcai.machine.ceilings.sustained"
 SHAPES = {"cpu": square(1024), "gpu": square(4096)}
 PRECISIONS: dict[DeviceKind, tuple[Precision, ...]] = {"cpu": ("fp32",), "gpu": ("fp32", "bf16")}
 TRIALS = 3
-"""Repetitions that choose the fastest method."""
+"""Repetitions that tell how many calls fill the time."""
+PREFERRED = "tensorflow"
+"""Beginning of the name of the method that training uses; another one counts only where it does not work."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Repeats:
 def measure_sustained(
     options: Options, repeats: Repeats, window_s: float, limit_s: float, **variables: str
 ) -> list[Sample]:
-    """Return the repetitions of the fastest method of each kind and precision.
+    """Return the repetitions of one method of each kind and precision.
 
     Parameters
     ----------
@@ -88,8 +91,8 @@ def measure_sustained(
 
 
 def sustain(ways: Iterable[Way], threads: int, repeats: Repeats, window_s: float) -> Iterator[Sample]:
-    """Yield the repetitions of the fastest method of each kind and precision, all of them in turn."""
-    chosen = _fastest(ways, threads)
+    """Yield the repetitions of one method of each kind and precision, all of them in turn."""
+    chosen = _same_everywhere(ways, threads)
     calls = [replace(way, calls=max(1, math.ceil(window_s / call_s))) for way, call_s in chosen]
     rates: list[list[float]] = [[] for _ in calls]
     for _ in repeats.rounds(lambda: rates):
@@ -99,19 +102,19 @@ def sustain(ways: Iterable[Way], threads: int, repeats: Repeats, window_s: float
             yield sample
 
 
-def _fastest(ways: Iterable[Way], threads: int) -> Sequence[tuple[Way, float]]:
-    """Return the fastest method of each kind and precision, with the time of one call [s]."""
-    best: dict[tuple[str, str], tuple[float, Way, float]] = {}
-    for way in ways:
+def _same_everywhere(ways: Iterable[Way], threads: int) -> Sequence[tuple[Way, float]]:
+    """Return the preferred method of each kind and precision that works, with the time of one call [s]."""
+    chosen: dict[tuple[str, str], tuple[Way, float]] = {}
+    for way in sorted(ways, key=lambda way: not way.backend.startswith(PREFERRED)):
+        if (way.kind, way.precision) in chosen:
+            continue
         try:
             way.wait(way.run())
-            sample = max((time_way(way, threads) for _ in range(TRIALS)), key=lambda one: one.value)
+            call_s = min(time_way(way, threads).duration_s for _ in range(TRIALS)) / way.calls
         except Exception:  # noqa: S112  a library without this method raises one of many types; another method counts
             continue
-        key = (way.kind, way.precision)
-        if key not in best or sample.value > best[key][0]:
-            best[key] = (sample.value, way, sample.duration_s / way.calls)
-    return [(way, call_s) for _, way, call_s in best.values()]
+        chosen[way.kind, way.precision] = (way, call_s)
+    return list(chosen.values())
 
 
 def main() -> None:
