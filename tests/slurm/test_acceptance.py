@@ -1,4 +1,4 @@
-"""Acceptance on a real Slurm: healthy nodes pass; a node with a fifth of its processor time taken away is to be found."""
+"""Acceptance on a real Slurm: healthy nodes pass; one that loses a fifth of its processor time is to be found."""
 
 import csv
 import os
@@ -98,8 +98,8 @@ def test_healthy_nodes_pass_and_runs_rely_on_it(campaign):
 
 @pytest.mark.slow
 @pytest.mark.xfail(
-    reason="a quota of 80 % makes a node 9 to 16 % slower, less than three nodes and 42 comparisons can tell from noise: "
-    "docs/how-to/accept_a_machine.md"
+    reason="a quota of 80 % makes a node 9 to 16 % slower, less than three nodes and 42 comparisons can tell from "
+    "noise: docs/how-to/accept_a_machine.md"
 )
 def test_a_node_slowed_by_a_fifth_is_found(campaign):
     with slowed(campaign.cluster, "n2", 0.2):
