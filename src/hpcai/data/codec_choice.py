@@ -114,10 +114,8 @@ def try_codec(codec: Codec, level: int, contents: list[bytes], storage: Storage)
     packed = [encode_member(content, codec, level) for content in contents]
     decoder = MemberDecoder(codec, max(map(len, contents)))
     size = sum(map(len, contents))
-    ratio, rate = (
-        size / sum(map(len, packed)),
-        size / min(_decoding_s(decoder, packed, contents) for _ in range(_TRIES)),
-    )
+    ratio = size / sum(map(len, packed))
+    rate = size / min(_decoding_s(decoder, packed, contents) for _ in range(_TRIES))
     return Candidate(
         codec=codec,
         compression_ratio=ratio,

@@ -3,7 +3,7 @@
 import datetime
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from hpcai.catalogue.tables import definitions
 from hpcai.listing.entries import Entry, File, Machine, Number, Part, Prediction, Refusal, Run, Value
@@ -23,6 +23,8 @@ SCORES = (
 """Columns of the table ``scores`` that are numbers of an entry."""
 ZERO_COUNTS = ("vflops_flop_per_s", "vflops_flop_per_j", "quality")
 """Numbers that may be 0: a run that reached a quality of 0; a time or a rate of 0 was not measured."""
+OFFICIAL = "(official)"
+"""Part of the words for a dataset that is the official one."""
 MOST_SIGNS = 1900
 """Signs kept of a foreign text."""
 
@@ -134,6 +136,11 @@ def optional(value: float) -> float | None:
 def whole(value: float) -> int | None:
     """Return a count; None for NaN or a fraction."""
     return int(value) if math.isfinite(value) and value == int(value) and value > 0 else None
+
+
+def data_of(dataset: str) -> Literal["official", "other"]:
+    """Return the kind of data that the words for a dataset name."""
+    return "official" if OFFICIAL in dataset else "other"
 
 
 def shorten(words: str) -> str:

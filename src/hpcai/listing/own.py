@@ -16,18 +16,19 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.core.errors import RecordError
 from hpcai.core.messages import Message, at
 from hpcai.core.table_files import read_parquet
-from hpcai.listing.content import SCORES, Content, numbers_from, run_from, shorten, whole
-from hpcai.listing.entries import Entry, File, Number, Reason, Run, Verdict, make_id
+from hpcai.listing.content import SCORES, Content, data_of, numbers_from, run_from, shorten, whole
+from hpcai.listing.entries import Entry, File, Number, Run, Verdict, make_id
 from hpcai.listing.own_records import (
-    NOT_VALID,
-    OFFICIAL,
+    STUDY,
     check_files,
     evidence_of,
     facts_of,
+    failure,
     machine_of,
     point_of,
     refuse_future,
     remarks_of,
+    repeat_with,
     reproducibility_of,
     rules_shared,
     score_number,
@@ -183,7 +184,7 @@ class _Own:
             id=make_id(facts["benchmark"], study, self.organisation, machine.name, *point_of(row)),
             title=shorten(f"{facts['benchmark_title']}, {row['variant']}, on {row['scale']} of {machine.name}"),
             dataset=shorten(str(row["dataset"])),
-            data="official" if OFFICIAL in str(row["dataset"]) else "other",
+            data=data_of(str(row["dataset"])),
             division=str(row["division"]),
             variant=shorten(" ".join(str(row[name]) for name in ("variant", "engine") if row[name])),
             nodes=whole(number_of(row, "nodes")),
@@ -215,7 +216,7 @@ class _Own:
     def _verdict(self, row: Row) -> Verdict:
         status, why = judge_validity(row)
         label = str(row["label"])
-        failures = [Reason(code=NOT_VALID.code, text=shorten(why))] if status != VALID else []
+        failures = [failure(why)] if status != VALID else []
         return Verdict(
             status="valid" if status == VALID else "not valid",
             judge="HPC-AI Bench",
@@ -226,9 +227,7 @@ class _Own:
         )
 
     def _repeat(self, records: Sequence[RunRecord]) -> str:
-        if self.document:
-            return f"source/commands.sh of the document, at commit {records[0].provenance.commit or 'unknown'}"
-        return f"hpcai run with study.json, at commit {records[0].provenance.commit or 'unknown'}"
+        return repeat_with("source/commands.sh of the document" if self.document else STUDY, records)
 
 
 def _method(row: Row) -> str:

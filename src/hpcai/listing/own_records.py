@@ -20,8 +20,9 @@ from hpcai.records.run import RAW, RunRecord, check_artefact
 from hpcai.rules.table import rules_of
 
 FUTURE = Message("own.future", "found the date {date}, after today, {today}")
+STUDY = "hpcai run with study.json"
+"""What repeats the runs of a results folder."""
 NOT_VALID = Message("own.not_valid", "{reason}")
-OFFICIAL = "(official)"
 PRIVATE = ("profilers", "software", "hpl")
 """Parts of a machine file that say how to run something there, not what the machine is."""
 
@@ -56,8 +57,22 @@ def rules_shared(timing: str, exponent: float, flop_per_sample: float) -> str:
 
 def remarks_of(row: Row) -> list[Reason]:
     """Return the remarks of a row of scores, which do not affect its verdict."""
-    words = split_reasons([row["reason"]])
-    return [Reason(code="own.remark", text=shorten(one), severity="warning") for one in words]
+    return [remark(words) for words in split_reasons([row["reason"]])]
+
+
+def remark(words: str) -> Reason:
+    """Return a remark, which does not affect a verdict."""
+    return Reason(code="own.remark", text=shorten(words), severity="warning")
+
+
+def failure(words: str) -> Reason:
+    """Return why a result is not valid."""
+    return Reason(code=NOT_VALID.code, text=shorten(words))
+
+
+def repeat_with(source: str, records: Sequence[RunRecord]) -> str:
+    """Return how to repeat runs: from what, and with which version of the program."""
+    return f"{source}, at commit {records[0].provenance.commit or 'unknown'}"
 
 
 def accelerator_of(record: RunRecord) -> str:

@@ -7,15 +7,17 @@ from pathlib import Path, PurePosixPath
 
 from hpcai.core.errors import HpcaiError, ParseError
 from hpcai.core.messages import Message, at
-from hpcai.listing.content import numbers_from, optional, shorten
-from hpcai.listing.entries import Entry, File, Number, Reason, Refusal, Run, Verdict, make_id
+from hpcai.listing.content import data_of, numbers_from, optional, shorten
+from hpcai.listing.entries import Entry, File, Number, Refusal, Run, Verdict, make_id
 from hpcai.listing.own_records import (
-    NOT_VALID,
-    OFFICIAL,
+    STUDY,
     check_files,
     evidence_of,
     facts_of,
+    failure,
     refuse_future,
+    remark,
+    repeat_with,
     reproducibility_of,
     score_number,
 )
@@ -114,7 +116,7 @@ def _entry(
         id=make_id(facts["benchmark"], str(plan.study), org, plan.machine.name, *point, "weak"),
         title=shorten(f"{facts['benchmark_title']}, {group.instances} at once on {plan.machine.name}"),
         dataset=shorten(dataset),
-        data="official" if OFFICIAL in dataset else "other",
+        data=data_of(dataset),
         division=plan.submission.division if row else "",
         scaling="weak",
         variant=shorten(" ".join(word for word in point[:2] if word)),
@@ -130,7 +132,7 @@ def _entry(
         verdict=_verdict(group, records, row),
         evidence=(files[source], *evidence_of(files, records)),
         reproducibility=reproducibility,
-        repeat=f"hpcai run with study.json, at commit {records[0].provenance.commit or 'unknown'}",
+        repeat=repeat_with(STUDY, records),
         submission=name,
     )
 
@@ -171,10 +173,7 @@ def _verdict(group: WeakGroup, records: Sequence[RunRecord], row: Row | None) ->
     failed = [reason for record in counted for reason in invalid_reasons(record)]
     failed += [words for words in remarks if not scored or words.startswith(AGAINST)]
     failed = list(dict.fromkeys(failed))
-    reasons = [Reason(code=NOT_VALID.code, text=shorten(words)) for words in failed]
-    reasons += [
-        Reason(code="own.remark", text=shorten(words), severity="warning") for words in remarks if words not in failed
-    ]
+    reasons = [*map(failure, failed), *(remark(words) for words in remarks if words not in failed)]
     return Verdict(
         status="not valid" if failed else "valid",
         judge="HPC-AI Bench",

@@ -15,6 +15,7 @@ from hpcai.listing.content import (
     SCORES,
     Content,
     PastResult,
+    data_of,
     evidence_below,
     numbers_from,
     plain,
@@ -62,7 +63,6 @@ UNSAFE_KINDS = {"unsafe_path", "link", "name_no_text", "too_large", "unreadable_
 """Irregularities that published rounds do not have, and hostile ones may."""
 MOST_REASONS = 20
 SECONDS_OF_A_DAY = 86_400
-OFFICIAL = "(official)"
 OF_RESULTS = ("epochs", "staging_s", "run_variation_ratio")
 MEANS = "mean of the runs in the olympic mean, from published logs"
 WEAK = "all instances that count, from published logs"
@@ -234,7 +234,7 @@ class _Round:
         logged = self.runs.get(folder, [])
         target = number_of(row, "quality_target")
         dataset = facts["dataset"]
-        official = scaling == "weak" or OFFICIAL in dataset
+        official = scaling == "weak" or data_of(dataset) == "official"
         return Entry(
             id=make_id(facts["benchmark"], self.checked.round.name, submission.name, str(row["division"]), scaling),
             title=shorten(f"{title} on {submission.system_name}"),
