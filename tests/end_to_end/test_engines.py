@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from unit.training.training_plans import plan_of
 from workflow_project import ROOT
 
+from hpcai.config.machine import Device
 from hpcai.config.runs import RunPlan
+from hpcai.core.accelerators import find_accelerators
 
 STEPS = 20
 MINI = ROOT / "tests/config/benchmarks"
@@ -102,6 +104,22 @@ def test_losses_of_jax_are_those_of_tensorflow(tmp_path, case):
     jax = runs[1]
     assert len({jax.rank(number).weights_sha256 for number in range(ranks)}) == 1
     assert {"run_start", "run_stop"} <= {line["key"] for line in jax.log}
+
+
+@pytest.mark.skipif(not find_accelerators(), reason="here is no NVIDIA GPU")
+@pytest.mark.parametrize("benchmark", CALM)
+def test_jax_takes_the_same_steps_on_a_gpu_and_on_a_processor(tmp_path, benchmark):
+    on_processor = plan_for_jax(benchmark, "jax", 1)
+    data = prepared(on_processor, tmp_path)
+    machine = on_processor.machine.model_copy(update={"device": Device(kind="gpu")})
+    runs = {
+        "processor": data.run("processor", on_processor),
+        "gpu": data.run("gpu", on_processor.model_copy(update={"machine": machine})),
+    }
+    for run in runs.values():
+        assert run.exit_status == 0, run.output
+    assert runs["gpu"].rank(0).placement.accelerator_uuid == find_accelerators()[0].uuid
+    np.testing.assert_allclose(runs["gpu"].losses, runs["processor"].losses, rtol=TOLERANCE)
 
 
 @pytest.mark.slow

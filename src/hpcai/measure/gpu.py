@@ -2,8 +2,9 @@
 
 import os
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,6 +51,7 @@ WHICH_GPU = Message("gpu.which", "not measured: which of the {listed} GPUs is us
 NOT_TRACED = Message("gpu.not_traced", "not measured: {reason}")
 PRECISIONS: tuple[StepPrecision, ...] = ("fp32", "tf32", "bf16")
 LEAST_BATCH = 1
+CORES_OF_A_COMPILATION = 4
 
 
 @dataclass(frozen=True)
@@ -97,11 +99,13 @@ def measure_device(asked: Asked, say: Callable[[str], object]) -> dict[str, pd.D
     cores = len(os.sched_getaffinity(0))
     say("ceilings: products and copies")
     ceilings = measure_ceilings(asked, cores)
-    found = []
+    found: list[Measured] = []
     for benchmark, batch in asked.benchmarks.items():
         for precision in PRECISIONS:
             say(f"{benchmark} {precision}: training steps, then where their time goes")
             found.append(_measure(asked, plan_of(root, asked, benchmark, precision), batch, precision, say))
+    say("memory traffic of the steps, modelled on the processor")
+    found = _with_traffic(found, cores)
     name = next((one.report.device for one in found if one.report), own_name(asked.device))
     roofs = ceiling_rows(ceilings, asked.device, name)
     return {
@@ -186,7 +190,6 @@ def _measure(
         except HpcaiError as error:
             return Measured(case, reason=str(error))
     kernels, kernel_reason = _kernels(case, report, asked.device)
-    traffic_bytes, traffic_reason = _traffic(case)
     return Measured(
         case,
         report=report,
@@ -194,8 +197,6 @@ def _measure(
         disturbance=disturbance,
         kernels=kernels,
         kernel_reason=kernel_reason,
-        traffic_bytes=traffic_bytes,
-        traffic_reason=traffic_reason,
     )
 
 
@@ -258,6 +259,23 @@ def _kernels(case: Case, report: StepReport, device: DeviceKind) -> tuple[pd.Dat
         return None, NOT_TRACED(reason=error)
     grouped = operations.groupby(["name", "kind", "device"], as_index=False)
     return kernel_breakdown(grouped.agg(calls=("self_s", "size"), total_s=("self_s", "sum"))), ""
+
+
+def _with_traffic(found: Sequence[Measured], cores: int) -> list[Measured]:
+    """Return the measurements with the modelled traffic of their steps.
+
+    Compiling a network of official size for a processor takes minutes, so the models run side by side after all times
+    were taken. A step in TF32 is the program of fp32.
+    """
+    cases = {_program_of(one): one.case for one in found if one.report}
+    with ThreadPoolExecutor(max(1, cores // CORES_OF_A_COMPILATION)) as pool:
+        told = dict(zip(cases, pool.map(_traffic, cases.values()), strict=True))
+    traffic = [told.get(_program_of(one), (None, "")) for one in found]
+    return [replace(one, traffic_bytes=of[0], traffic_reason=of[1]) for one, of in zip(found, traffic, strict=True)]
+
+
+def _program_of(one: Measured) -> tuple[str, str]:
+    return one.case.plan.benchmark.name, one.case.plan.point.precision
 
 
 def _traffic(case: Case) -> tuple[float | None, str]:

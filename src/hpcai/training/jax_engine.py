@@ -17,8 +17,6 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 import tensorflow as tf
-from jax.experimental import enable_x64
-from jax.experimental.shard_map import shard_map
 from jax.sharding import NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
@@ -27,7 +25,7 @@ from hpcai.config.runs import Point
 from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
 from hpcai.training.accelerators import position_of
 from hpcai.training.affinity import accelerator_of
-from hpcai.training.collectives.jax import AXES, mesh_of_ranks
+from hpcai.training.collectives.jax import AXES, double_precision, mesh_of_ranks, on_each_rank
 from hpcai.training.engine import weights_digest
 from hpcai.training.workload import Batch, Streams, Workload
 
@@ -125,7 +123,7 @@ class Engine:
 
     def _compiled(self, step: Callable[..., Any], outputs: Any) -> Callable[..., Any]:  # noqa: ANN401  a tree
         """Compile each rank's step as one program of all ranks; the new state reuses the old state's memory."""
-        parts = shard_map(step, self._mesh, in_specs=(SPLIT, OWN), out_specs=outputs, check_rep=False)
+        parts = on_each_rank(step, self._mesh, (SPLIT, OWN), outputs)
         compiled: Callable[..., Any] = jax.jit(parts, donate_argnums=0)
         return compiled
 
@@ -163,7 +161,7 @@ class Engine:
         Runs on this rank only: ranks may have different numbers of batches. Rows are in double precision.
         """
         weights = [_here(one) for one in self._state.trained], [_here(one)[0] for one in self._state.own]
-        with enable_x64():
+        with double_precision():
             rows: jax.Array = self._evaluate_compiled(*weights, [np.asarray(part) for part in batch])
         return rows
 
@@ -286,7 +284,7 @@ class Engine:
 
     def _over_ranks(self, combine: Callable[[Arrays], Arrays], private: Arrays) -> Arrays:
         """Combine all ranks' arrays, each with an axis of one element, on all ranks."""
-        every = shard_map(combine, self._mesh, in_specs=(OWN,), out_specs=EVERYWHERE, check_rep=False)
+        every = on_each_rank(combine, self._mesh, (OWN,), EVERYWHERE)
         return list(jax.jit(every)(private))
 
     def digest(self) -> str:

@@ -140,7 +140,7 @@ def _nothing() -> None:
 
 
 def _cuda_runtime() -> ctypes.CDLL:
-    for name in ("libcudart.so.12", "libcudart.so.11.0", ctypes.util.find_library("cudart")):
+    for name in ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", ctypes.util.find_library("cudart")):
         with suppress(OSError):
             if name:
                 return ctypes.CDLL(name)

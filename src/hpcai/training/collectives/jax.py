@@ -6,7 +6,9 @@ by default.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import jax
 import numpy as np
@@ -27,6 +29,35 @@ def mesh_of_ranks(point: Point | None) -> Mesh:
     devices = sorted(jax.devices(), key=lambda device: device.process_index)
     members = len(next(iter(rank_groups(point)), [None]))
     return Mesh(np.array(devices).reshape(-1, members), AXES)
+
+
+def on_each_rank(step: Callable[..., Any], mesh: Mesh, arguments: Any, results: Any) -> Callable[..., Any]:  # noqa: ANN401
+    """Return a function of all ranks' arrays that runs a step on each rank's part of them.
+
+    Parameters
+    ----------
+    arguments, results
+        Trees of partition specifications, as for JAX's ``shard_map``.
+    """
+    specs = {"mesh": mesh, "in_specs": arguments, "out_specs": results}
+    if hasattr(jax, "shard_map"):  # from 0.6 on; 0.11 lacks the experimental one
+        newer: Callable[..., Any] = jax.shard_map(step, **specs, check_vma=False)
+        return newer
+    from jax.experimental.shard_map import shard_map
+
+    older: Callable[..., Any] = shard_map(step, **specs, check_rep=False)
+    return older
+
+
+def double_precision() -> AbstractContextManager[Any]:
+    """Return a context in which JAX computes in double precision where it is asked to."""
+    if hasattr(jax, "enable_x64"):
+        newer: AbstractContextManager[Any] = jax.enable_x64(True)
+        return newer
+    from jax.experimental import enable_x64
+
+    older: AbstractContextManager[Any] = enable_x64()
+    return older
 
 
 class JaxCollectives:
