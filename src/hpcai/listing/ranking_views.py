@@ -1,7 +1,8 @@
 """What the page of one list shows, and the data that its table sorts and filters."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from hpcai.listing.entries import Edition, Entry, Place, Ranking, make_id
@@ -155,9 +156,8 @@ def _make_part(listed: Listed, start: int, end: int) -> dict[str, Any]:
         "scale": [entry.units for entry in entries],
         "score": [_score(entry) for entry in entries],
     }
-    named = {"machine": _machine, "organisation": _organisation, "accelerator": _accelerator, "round": _round}
-    for name, make in {**named, "year": _year}.items():
-        columns[name], words[name] = _number_words([make(edition, entry) for entry in entries])
+    for name, (fields, make) in WORDS.items():
+        columns[name], words[name] = _number_words(edition, entries, attrgetter(*fields), make)
     return {"columns": columns, "words": words}
 
 
@@ -221,12 +221,32 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
 
 
-def _number_words(cells: Sequence[dict[str, str] | None]) -> tuple[list[int | None], list[Any]]:
-    """Return the number of each cell's word, and the words."""
+WORDS: Mapping[str, tuple[tuple[str, ...], Callable[[Edition, Entry], dict[str, str] | None]]] = {
+    "machine": (("machine", "system"), _machine),
+    "organisation": (("organisation",), _organisation),
+    "accelerator": (("family", "accelerator"), _accelerator),
+    "round": (("round",), _round),
+    "year": (("year",), _year),
+}
+"""Columns of words: the fields of an entry that a cell depends on, and what makes it."""
+
+
+def _number_words(
+    edition: Edition,
+    entries: Iterable[Entry],
+    key_of: Callable[[Entry], Any],
+    make: Callable[[Edition, Entry], dict[str, str] | None],
+) -> tuple[list[int | None], list[Any]]:
+    """Return the number of each entry's word, and the words; each is made once."""
+    known: dict[Any, int | None] = {}
     numbers: dict[tuple[str, str], int] = {}
-    column = [
-        None if cell is None else numbers.setdefault((cell["text"], cell["href"]), len(numbers)) for cell in cells
-    ]
+    column = []
+    for entry in entries:
+        key = key_of(entry)
+        if key not in known:
+            cell = make(edition, entry)
+            known[key] = None if cell is None else numbers.setdefault((cell["text"], cell["href"]), len(numbers))
+        column.append(known[key])
     return column, [{"text": text, "href": f"../{href}"} if href else text for text, href in numbers]
 
 
