@@ -5,6 +5,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
+from hpcai.core.text import say_whole
 from hpcai.listing.entries import Edition, Entry, Place, Ranking, make_id
 from hpcai.listing.listed import Found, Listed
 from hpcai.listing.numbers import Format
@@ -91,11 +92,11 @@ def make_list(listed: Listed) -> dict[str, Any]:
         "question": say_rules(ranking),
         "others": _other_lists(edition, ranking),
         "rows": rows,
-        "status": f"{len(ranking.places)} results",
+        "status": f"{say_whole(len(ranking.places))} results",
         "order": f"Best first. {KINDS[ranking.kind]} [{form.unit}].",
         "sorted": "ascending" if ranking.better == "lower" else "descending",
         "heading": f"{KINDS[ranking.kind]} [{form.unit}]",
-        "left_out": max(0, len(ranking.places) - ROWS),
+        "left_out": say_whole(len(ranking.places) - ROWS) if len(ranking.places) > ROWS else "",
         "definition": MEANINGS[ranking.kind],
         "separate": APART,
         "apart": f"All results here are {BASES[ranking.basis]}{'' if ranking.judged else NO_RULES}.",
@@ -164,14 +165,14 @@ def _make_part(listed: Listed, start: int, end: int) -> dict[str, Any]:
 def _make_row(edition: Edition, place: Place, entry: Entry, found: Found | None, form: Format) -> dict[str, Any]:
     score = _score(entry)
     return {
-        "place": "not valid" if place.place is None else place.place,
+        "place": "not valid" if place.place is None else say_whole(place.place),
         "href": f"result/{entry.id}.html",
         "machine": _machine(edition, entry),
         "accelerator": _accelerator(edition, entry),
         "organisation": _organisation(edition, entry),
         "round": entry.round,
         "year": entry.year if entry.year is not None else "not known",
-        "scale": entry.units if entry.units is not None else "not known",
+        "scale": say_whole(entry.units) if entry.units is not None else "not known",
         "words": found.say(form) if found else "–",
         "interval": found.say_interval(form) if found else "",
         "score": "–" if score is None else score,
