@@ -8,6 +8,7 @@
   const part = (name) => document.getElementById(name);
   const [table, form, status] = [part("list"), part("filters"), part("list-status")];
   const { first, better, total, parts } = window.hpcaiList[0];
+  const { sayWhole, sayNumber, sayInterval } = window.hpcaiNumbers;
   const NO_WORD = { text: "", href: "" };
 
   // A part holds columns; a word that many rows share is written once, and its rows hold its number.
@@ -107,16 +108,16 @@
     const line = element("tr");
     const [number, format] = [row.value, first.format];
     const result = element("a", "", { href: `${first.results}${row.id}.html` });
-    result.append(element("span", number === null ? "–" : window.hpcaiNumbers.sayNumber(number, format), { className: "value" }));
-    const interval = number === null ? "" : window.hpcaiNumbers.sayInterval(row, format);
+    result.append(element("span", number === null ? "–" : sayNumber(number, format), { className: "value" }));
+    const interval = number === null ? "" : sayInterval(row, format);
     const box = element("input", "", { type: "checkbox", name: "compare", value: row.id, checked: state.compared.includes(row.id) });
-    box.setAttribute("aria-label", `Compare ${row.machine.text}, ${row.scale ?? "?"} accelerators, ${row.round.text}`);
+    box.setAttribute("aria-label", `Compare ${row.machine.text}, ${row.scale === null ? "?" : sayWhole(row.scale)} accelerators, ${row.round.text}`);
     const head = element("th", "", { scope: "row" });
     head.append(linked(row.machine));
     line.append(
-      cell("number rank", String(row.place ?? "not valid")), head,
+      cell("number rank", row.place === null ? "not valid" : sayWhole(row.place)), head,
       cell("number", result, element("span", interval, { className: "note" })),
-      cell("text", linked(row.accelerator)), cell("number", row.scale === null ? unknown() : String(row.scale)),
+      cell("text", linked(row.accelerator)), cell("number", row.scale === null ? unknown() : sayWhole(row.scale)),
       cell("text", linked(row.organisation)), cell("text", linked(row.round)), cell("number", linked(row.year)),
       cell("number", row.score === null ? element("span", "–", { className: "none", title: "not measured" }) : String(row.score)),
       cell("pick", box),
@@ -164,8 +165,8 @@
     table.tBodies[0].replaceChildren(...model.getPaginationRowModel().rows.map((row) => makeRow(row.original)));
     part("list-none").hidden = found > 0;
     const count = rows.length;
-    const more = count < total ? `; ${total - count} more are being read` : "";
-    status.textContent = (found ? `${found === count ? "" : `${found} of `}${count} results; rows ${start + 1} to ${Math.min(start + PAGE, found)}, page ${state.pagination.pageIndex + 1} of ${pages}` : `0 of ${count} results`) + more;
+    const more = count < total ? `; ${sayWhole(total - count)} more are being read` : "";
+    status.textContent = (found ? `${found === count ? "" : `${sayWhole(found)} of `}${sayWhole(count)} results; rows ${sayWhole(start + 1)} to ${sayWhole(Math.min(start + PAGE, found))}, page ${state.pagination.pageIndex + 1} of ${pages}` : `0 of ${sayWhole(count)} results`) + more;
     part("previous").disabled = state.pagination.pageIndex === 0;
     part("next").disabled = state.pagination.pageIndex >= pages - 1;
     part("pages").hidden = pages === 1;

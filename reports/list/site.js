@@ -23,12 +23,13 @@
     if (size >= 1e-3) return value.toPrecision(3);
     return value.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
   };
+  const sayWhole = (value) => value.toLocaleString("en-US");
   const sayNumber = (value, { factor }) => sayPlain(value / factor).replace("-", "−");
   const sayInterval = ({ low, high, least, most }, format) => {
     if (Number.isFinite(low) && Number.isFinite(high)) return `[${sayNumber(low, format)}, ${sayNumber(high, format)}]`;
     return Number.isFinite(least) && Number.isFinite(most) ? `runs ${sayNumber(least, format)} to ${sayNumber(most, format)}` : "no interval";
   };
-  window.hpcaiNumbers = { sayNumber, sayInterval };
+  window.hpcaiNumbers = { sayWhole, sayNumber, sayInterval };
 
   // Data are scripts: a page that was opened from a file may read no other file.
   window.hpcaiLoad = (source) => new Promise((done, fail) => {

@@ -16,6 +16,7 @@ from hpcai.campaign.doctor_text import diagnosis_as_dict
 from hpcai.campaign.efficiency import efficiency_table
 from hpcai.compare.study import read_study
 from hpcai.config.load import load_campaign, read_plan, refuse_loose_files
+from hpcai.core.files import file_sha256
 from hpcai.core.table_files import read_parquet
 from hpcai.data.manifest import read_manifest, verify_dataset
 from hpcai.data.pack import read_pack, require_same, require_shards
@@ -29,7 +30,6 @@ from hpcai.mlperf_hpc.analysis.round_tables import source_tables
 from hpcai.profiles.collect import Measured, collect_views, read_views
 from hpcai.profiles.reading import read_profiles
 from hpcai.profiles.views import PROFILE_VIEWS
-from hpcai.records.run import file_sha256
 from hpcai.report.figures import make_figure
 from hpcai.report.material import read_material
 from hpcai.report.page import make_documents

@@ -133,6 +133,7 @@ def test_sorts_and_the_address_keeps_it(visit: Visit, edition: Edition) -> None:
     units = [edition.by_id[one].units for one in ids_of(page)]
     known = [one for one in units if one is not None]
     assert known == sorted(known, reverse=True)
+    assert page.inner_text(f"{ROWS}:first-child td:nth-child(5)") == f"{known[0]:,}"
     assert query_of(page) == {"sort": ["-scale"]}
     before = ids_of(page)
     page.reload()
@@ -328,7 +329,7 @@ def test_ten_thousand_entries_keep_the_budget(browser: Browser, tmp_path: Path) 
     interactive_s = page.evaluate("performance.now()") / 1000
     page.wait_for_selector("html.complete")
     complete_s = page.evaluate("performance.now()") / 1000
-    assert page.inner_text("#list-status").startswith(f"{len(ranking.places)} results")
+    assert page.inner_text("#list-status").startswith(f"{len(ranking.places):,} results")
     sorting_s = page.evaluate(
         """() => { const start = performance.now(); document.querySelector('th[data-column=machine] button').click();
         return (performance.now() - start) / 1000; }"""

@@ -11,8 +11,9 @@ from slurm.campaigns import SlurmCampaign
 from unit.refusals import told
 from workflow_project import edit_yaml
 
+from hpcai.core.files import file_sha256
 from hpcai.records.acceptance import NONE_YET, NOT_PASSED, Accepted
-from hpcai.records.run import file_sha256, read_part
+from hpcai.records.run import read_part
 
 CPU = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 100_000

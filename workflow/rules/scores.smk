@@ -12,6 +12,11 @@ SCORES = [
     ),
     "results/scoring.json",
 ]
+# Tables of this study that scores, rooflines, scaling and the machine's overview are computed from.
+SCORED = ["runs", "scales", "work", "power", "communication"]
+SCORED += ["ceilings", "links", "link_fits", "counters"]
+# Results folders whose scores are ranked with this study's.
+RANKED = [*RANKED_STUDIES, *IMPORTED_ROUNDS]
 # Runs of HPL on this machine that are there already: no score waits for them.
 HPL_RUNS = [*map(str, Path("results/predict", CAMPAIGN.machine.name).glob("hpl.json"))]
 
@@ -19,21 +24,12 @@ HPL_RUNS = [*map(str, Path("results/predict", CAMPAIGN.machine.name).glob("hpl.j
 rule score_study:
     input:
         records=RECORDS_TO_ANALYSE,
-        views=expand(
-            "results/tables/{table}.parquet",
-            table=["runs", "scales", "work", "power", "communication"]
-            + ["ceilings", "links", "link_fits", "counters"],
-        ),
-        others=[
-            f"{folder}/tables/scores.parquet"
-            for folder in [*RANKED_STUDIES, *IMPORTED_ROUNDS]
-        ],
-        systems=[
-            f"{folder}/tables/mlperf_systems.parquet" for folder in IMPORTED_ROUNDS
-        ],
+        views=expand("results/tables/{table}.parquet", table=SCORED),
+        others=expand("{folder}/tables/scores.parquet", folder=RANKED),
+        systems=expand("{folder}/tables/mlperf_systems.parquet", folder=IMPORTED_ROUNDS),
         published=PUBLISHED,
         study="results/study.json",
-        earlier=[f"{folder}/tables/runs.parquet" for folder in EARLIER_STUDIES],
+        earlier=expand("{folder}/tables/runs.parquet", folder=EARLIER_STUDIES),
         hpl=HPL_RUNS,
     output:
         tables=table_files(SCORE_TABLES),

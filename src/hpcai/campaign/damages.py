@@ -9,10 +9,10 @@ from typing import Any, get_args
 from pydantic_core import from_json
 
 from hpcai.core.errors import RecordError
-from hpcai.core.files import read_regular
+from hpcai.core.files import file_sha256, read_regular
 from hpcai.core.sealed import unseal
 from hpcai.records.input_reads import judge_json
-from hpcai.records.run import RAW, RECORD, Outcome, file_sha256, read_record, read_record_text, sound_copy
+from hpcai.records.run import RAW, RECORD, Outcome, read_record, read_record_text, sound_copy
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 

@@ -1,6 +1,7 @@
 """Atomic file operations: a file appears completely or not at all."""
 
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -49,6 +50,12 @@ def regular_bytes(path: Path) -> int:
         words = "a folder" if stat.S_ISDIR(facts.st_mode) else "no regular file"
         raise OSError(errno.EINVAL, f"found {words}, expected a file", str(path))
     return facts.st_size
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file as hex digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:

@@ -47,7 +47,7 @@ def say_duration(seconds: float | None) -> str:
 
 def say_count(number: int, word: str) -> str:
     """Return a count with its noun, in the plural unless it is one."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def say_whole(value: float | None) -> str:

@@ -77,8 +77,11 @@ class Built:
     @property
     def lost(self) -> tuple[Refusal, ...]:
         """Refused submissions and results, without entries that are listed but not valid."""
-        listed = {(entry.id, entry.submission) for entry in self.edition.entries}
-        return tuple(one for one in self.edition.refused if (one.place, one.submission) not in listed)
+        return tuple(one for one in self.edition.refused if not self._is_listed(one))
+
+    def _is_listed(self, refusal: Refusal) -> bool:
+        entry = self.edition.by_id.get(refusal.place)
+        return entry is not None and entry.submission == refusal.submission
 
 
 @contextmanager

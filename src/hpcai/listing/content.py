@@ -8,6 +8,7 @@ from typing import Any, Literal
 from hpcai.catalogue.tables import definitions
 from hpcai.listing.entries import Entry, File, Machine, Number, Part, Prediction, Refusal, Run, Value
 from hpcai.metrics.cells import number_of, text_of
+from hpcai.metrics.statistics.summaries import INTERVAL
 from hpcai.mlperf_hpc.rounds.texts import printable
 
 BOUNDS = {
@@ -86,19 +87,13 @@ def number_from(
         value=value,
         low=low if bounded else None,
         high=high if bounded else None,
-        interval=_say_interval() if bounded else "",
+        interval=f"{INTERVAL} runs" if bounded else "",
         least=min(single) if len(single) > 1 else None,
         most=max(single) if len(single) > 1 else None,
         n=n,
         method=shorten(method),
         source=shorten(text_of(row.get("source"))),
     )
-
-
-def _say_interval() -> str:
-    from hpcai.metrics.statistics.summaries import INTERVAL  # SciPy's statistics take a second to import
-
-    return f"{INTERVAL} runs"
 
 
 def numbers_from(

@@ -9,7 +9,7 @@ from hpcai.config.published import Published, load_published
 from hpcai.core.messages import Message
 from hpcai.listing.content import SCORES, Content, data_of, numbers_from, shorten, whole
 from hpcai.listing.entries import Entry, File, Machine, Number, Verdict, make_id
-from hpcai.listing.own_records import facts_below, refuse_future, remarks_of, rules_shared
+from hpcai.listing.entry_parts import facts_below, refuse_future, remarks_of, rules_shared
 from hpcai.metrics.cells import Row, number_of, records_of, text_of
 from hpcai.metrics.scores.declared import declared_scores
 from hpcai.mlperf_hpc.analysis.system_families import name_family

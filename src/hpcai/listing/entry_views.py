@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hpcai.core.text import say_count
+from hpcai.core.text import say_count, say_whole
 from hpcai.listing.entries import (
     Edition,
     Entry,
@@ -178,7 +178,7 @@ def make_row(edition: Edition, entry: Entry) -> dict[str, Any]:
         "division": entry.division or "no division",
         "method": entry.basis,
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
-        "scale": NOT_STATED if entry.units is None else entry.units,
+        "scale": NOT_STATED if entry.units is None else say_whole(entry.units),
         "round": entry.round,
         "values": [say_amount(number) for number in numbers],
     }
@@ -187,7 +187,7 @@ def make_row(edition: Edition, entry: Entry) -> dict[str, Any]:
 def _results(edition: Edition, entries: Sequence[Entry]) -> dict[str, Any]:
     ordered = sorted(entries, key=lambda one: (-(one.year or 0), one.benchmark, one.units or 0, one.id))
     rows = [make_row(edition, entry) for entry in ordered[:MOST_RESULTS]]
-    return {"results": rows, "left_out": max(0, len(ordered) - MOST_RESULTS)}
+    return {"results": rows, "left_out": say_whole(len(ordered) - MOST_RESULTS) if len(ordered) > MOST_RESULTS else ""}
 
 
 def _value(number: Number, ranks: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -209,8 +209,8 @@ def _identity(entry: Entry, machine: str) -> list[tuple[str, str]]:
         ("Machine", machine),
         ("System as submitted", entry.system),
         ("Accelerator", entry.accelerator or entry.family),
-        ("Accelerators", "" if entry.units is None else str(entry.units)),
-        ("Nodes", "" if entry.nodes is None else str(entry.nodes)),
+        ("Accelerators", "" if entry.units is None else say_whole(entry.units)),
+        ("Nodes", "" if entry.nodes is None else say_whole(entry.nodes)),
         ("Variant", entry.variant),
         ("Quality target", target),
         ("Rules", entry.rules),
@@ -253,7 +253,7 @@ def _runs(entry: Entry) -> dict[str, Any]:
             make_cell(run.outcome),
             make_cell("yes" if run.counted else "no"),
             *(
-                make_cell("" if value is None else f"{value:.6g}")
+                make_cell("" if value is None else f"{value:,.6g}")
                 for value in (run.time_s, run.samples_per_s, run.epochs)
             ),
             make_cell(truth[run.complies]),
@@ -265,7 +265,7 @@ def _runs(entry: Entry) -> dict[str, Any]:
 
 
 def _files(entry: Entry) -> dict[str, Any]:
-    rows = [[make_cell(file.path), make_cell(f"{file.bytes:,}"), make_cell(file.sha256)] for file in entry.evidence]
+    rows = [[make_cell(file.path), make_cell(say_whole(file.bytes)), make_cell(file.sha256)] for file in entry.evidence]
     return make_table("Files of evidence", ["File", "Bytes", "SHA-256"], rows, numeric=(1,))
 
 

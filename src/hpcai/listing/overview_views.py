@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-from hpcai.core.text import say_count, say_number
+from hpcai.core.text import say_count, say_number, say_whole
 from hpcai.listing.entries import Basis, Difference, Edition, Entry, cite_edition
 from hpcai.listing.entry_views import make_cell, make_table, say_edition_bibtex
 from hpcai.listing.listed import Listed, Record
@@ -52,7 +52,7 @@ def make_index(edition: Edition, lists: Sequence[Listed], charts: Sequence[Mappi
 def _say_refused(number: int) -> str:
     if not number:
         return "Nothing in this edition."
-    return f"{number} {'submission or result' if number == 1 else 'submissions or results'} failed a check."
+    return f"{say_whole(number)} {'submission or result' if number == 1 else 'submissions or results'} failed a check."
 
 
 def _official_first(listed: Listed) -> tuple[Any, ...]:
@@ -71,7 +71,7 @@ def _answer(listed: Listed, leader: Record, lists: Sequence[Listed]) -> dict[str
         "list_href": list_href(listed.ranking),
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
         "organisation": entry.organisation,
-        "scale": entry.units,
+        "scale": say_whole(entry.units),
         "accelerator": entry.family or entry.accelerator,
         "round": entry.round,
         "href": f"result/{entry.id}.html",
@@ -225,8 +225,8 @@ def scaling_table(title: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, An
         [
             make_cell(accelerator),
             make_cell(rules),
-            make_cell(scale),
-            make_cell(len(values)),
+            make_cell(say_whole(scale)),
+            make_cell(say_whole(len(values))),
             make_cell(say_number(max(values))),
         ]
         for (accelerator, rules, scale), values in sorted(groups.items())
@@ -341,7 +341,7 @@ def machine_table(edition: Edition, results: Mapping[str, Sequence[Entry]]) -> d
             make_cell(one.name or one.id, f"machine/{one.id}.html"),
             make_cell(one.organisation, organisation_href(one.organisation)),
             make_cell(one.family or one.accelerator),
-            make_cell(len(results.get(one.id, ()))),
+            make_cell(say_whole(len(results.get(one.id, ())))),
         ]
         for one in sorted(edition.machines, key=lambda one: (one.name.casefold(), one.id))
     ]
@@ -353,8 +353,8 @@ def organisation_table(results: Mapping[str, Sequence[Entry]]) -> dict[str, Any]
     rows = [
         [
             make_cell(name, organisation_href(name)),
-            make_cell(len({one.machine for one in found})),
-            make_cell(len(found)),
+            make_cell(say_whole(len({one.machine for one in found}))),
+            make_cell(say_whole(len(found))),
         ]
         for name, found in sorted(results.items(), key=lambda item: item[0].casefold())
     ]

@@ -18,19 +18,16 @@ from hpcai.core.messages import Message, at
 from hpcai.core.table_files import read_parquet
 from hpcai.listing.content import SCORES, Content, data_of, numbers_from, run_from, shorten, whole
 from hpcai.listing.entries import Entry, File, Number, Run, Verdict, make_id
+from hpcai.listing.entry_parts import failure, refuse_future, remarks_of, rules_shared
 from hpcai.listing.own_records import (
     STUDY,
     check_files,
     evidence_of,
     facts_of,
-    failure,
     machine_of,
     point_of,
-    refuse_future,
-    remarks_of,
     repeat_with,
     reproducibility_of,
-    rules_shared,
     score_number,
     settings_of,
 )

@@ -1,28 +1,23 @@
 """What all entries from own runs share: checks of records and files, the machine, settings and evidence."""
 
-import datetime
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hpcai.catalogue.points import POINT
-from hpcai.core.errors import ParseError
-from hpcai.core.messages import Message, at
 from hpcai.listing.content import plain, shorten
-from hpcai.listing.entries import Check, File, Machine, Number, Reason, Reproducibility, Value, make_id
+from hpcai.listing.entries import Check, File, Machine, Number, Reproducibility, Value, make_id
+from hpcai.listing.entry_parts import facts_below
 from hpcai.metrics.cells import Row, number_of
 from hpcai.metrics.reproducibility import METHOD, MOST, judge_point
-from hpcai.metrics.scores.validity import split_reasons
 from hpcai.mlperf_hpc.analysis.study_names import TITLES
 from hpcai.mlperf_hpc.analysis.system_families import name_family
 from hpcai.records.run import RAW, RunRecord, check_artefact
 from hpcai.rules.table import rules_of
 
-FUTURE = Message("own.future", "found the date {date}, after today, {today}")
 STUDY = "hpcai run with study.json"
 """What repeats the runs of a results folder."""
-NOT_VALID = Message("own.not_valid", "{reason}")
 PRIVATE = ("profilers", "software", "hpl")
 """Parts of a machine file that say how to run something there, not what the machine is."""
 
@@ -33,41 +28,6 @@ def check_files(record: RunRecord, folder: Path) -> None:
     for artefact in record.artefacts:
         if (raw / artefact.path).is_file():
             check_artefact(raw / artefact.path, artefact, folder)
-
-
-def refuse_future(text: str, today: datetime.date, place: str) -> None:
-    """Raise ParseError if a day is after today, or no day at all."""
-    try:
-        day = datetime.date.fromisoformat(text)
-    except ValueError:
-        day = datetime.date.max
-    if day > today + datetime.timedelta(days=1):
-        raise ParseError(at(place, FUTURE(date=text, today=today)))
-
-
-def rules_shared(timing: str, exponent: float, flop_per_sample: float) -> str:
-    """Return what results of one list share besides benchmark, data, target and division."""
-    words = [timing]
-    if math.isfinite(exponent):
-        words += [f"VFLOPS with n = {exponent:g}"]
-    if math.isfinite(flop_per_sample):
-        words += [f"{flop_per_sample:.6g} FLOP a sample"]
-    return ", ".join(word for word in words if word)
-
-
-def remarks_of(row: Row) -> list[Reason]:
-    """Return the remarks of a row of scores, which do not affect its verdict."""
-    return [remark(words) for words in split_reasons([row["reason"]])]
-
-
-def remark(words: str) -> Reason:
-    """Return a remark, which does not affect a verdict."""
-    return Reason(code="own.remark", text=shorten(words), severity="warning")
-
-
-def failure(words: str) -> Reason:
-    """Return why a result is not valid."""
-    return Reason(code=NOT_VALID.code, text=shorten(words))
 
 
 def repeat_with(source: str, records: Sequence[RunRecord]) -> str:
@@ -93,16 +53,6 @@ def machine_of(record: RunRecord, org: str) -> Machine:
         family=name_family(accelerator_of(record)),
         facts=tuple(facts_below(declared)),
     )
-
-
-def facts_below(declared: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Value]]:
-    """Yield all single values of a declaration, each with the keys above it; lists are left out."""
-    for name, value in sorted(declared.items()):
-        words = f"{above} {name}".strip()
-        if isinstance(value, Mapping):
-            yield from facts_below(value, words)
-        elif isinstance(value, str | int | float) and value != "":
-            yield shorten(words), plain(value)
 
 
 def settings_of(record: RunRecord, row: Row) -> tuple[tuple[str, Value], ...]:

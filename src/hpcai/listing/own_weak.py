@@ -9,14 +9,12 @@ from hpcai.core.errors import HpcaiError, ParseError
 from hpcai.core.messages import Message, at
 from hpcai.listing.content import data_of, numbers_from, optional, shorten
 from hpcai.listing.entries import Entry, File, Number, Refusal, Run, Verdict, make_id
+from hpcai.listing.entry_parts import failure, refuse_future, remark
 from hpcai.listing.own_records import (
     STUDY,
     check_files,
     evidence_of,
     facts_of,
-    failure,
-    refuse_future,
-    remark,
     repeat_with,
     reproducibility_of,
     score_number,

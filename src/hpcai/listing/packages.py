@@ -22,7 +22,6 @@ from hpcai.core.messages import Message, at
 from hpcai.listing.content import Content
 from hpcai.listing.sources import PACKAGE_FILE, Kind, Source, digest_files, kind_of, list_files
 from hpcai.records.folders import check_manifest, write_manifest, written_whole
-from hpcai.records.run import RECORD, RunRecord, read_record
 
 NO_CONTENT = Message("packages.no_content", "found {found}, expected one submission in the folder content")
 OTHER_KIND = Message("packages.other_kind", "the content is {found!r}, the description says {expected!r}")
@@ -226,17 +225,15 @@ def _chosen(source: Path, kind: Kind) -> dict[str, Path]:
 
 def _names_of(chosen: Mapping[str, Path]) -> dict[str, Word]:
     """Return names that the runs and this machine give away: hosts and the user."""
+    from hpcai.records.run import RECORD, read_record  # only who submits needs the model of a record
+
     found: dict[str, Word] = {socket.gethostname(): "host name"}
     with suppress(KeyError, OSError):  # without a user database, as in a container
         found[getpass.getuser()] = "user name"
     for name, path in chosen.items():
         if Path(name).name == RECORD:
-            found |= dict.fromkeys(_hosts(read_record(path)), "host name")
+            found |= {rank.placement.hostname: "host name" for rank in read_record(path).ranks}
     return {name: what for name, what in found.items() if len(name) > 3 and name not in ("root", "localhost")}
-
-
-def _hosts(record: RunRecord) -> set[str]:
-    return {rank.placement.hostname for rank in record.ranks}
 
 
 PATTERNS: Mapping[Word, re.Pattern[str]] = {

@@ -1,9 +1,11 @@
 """What the page of one list shows, and the data that its table sorts and filters."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
+from hpcai.core.text import say_whole
 from hpcai.listing.entries import Edition, Entry, Place, Ranking, make_id
 from hpcai.listing.listed import Found, Listed
 from hpcai.listing.numbers import Format
@@ -90,11 +92,11 @@ def make_list(listed: Listed) -> dict[str, Any]:
         "question": say_rules(ranking),
         "others": _other_lists(edition, ranking),
         "rows": rows,
-        "status": f"{len(ranking.places)} results",
+        "status": f"{say_whole(len(ranking.places))} results",
         "order": f"Best first. {KINDS[ranking.kind]} [{form.unit}].",
         "sorted": "ascending" if ranking.better == "lower" else "descending",
         "heading": f"{KINDS[ranking.kind]} [{form.unit}]",
-        "left_out": max(0, len(ranking.places) - ROWS),
+        "left_out": say_whole(len(ranking.places) - ROWS) if len(ranking.places) > ROWS else "",
         "definition": MEANINGS[ranking.kind],
         "separate": APART,
         "apart": f"All results here are {BASES[ranking.basis]}{'' if ranking.judged else NO_RULES}.",
@@ -155,23 +157,22 @@ def _make_part(listed: Listed, start: int, end: int) -> dict[str, Any]:
         "scale": [entry.units for entry in entries],
         "score": [_score(entry) for entry in entries],
     }
-    named = {"machine": _machine, "organisation": _organisation, "accelerator": _accelerator, "round": _round}
-    for name, make in {**named, "year": _year}.items():
-        columns[name], words[name] = _number_words([make(edition, entry) for entry in entries])
+    for name, (fields, make) in WORDS.items():
+        columns[name], words[name] = _number_words(edition, entries, attrgetter(*fields), make)
     return {"columns": columns, "words": words}
 
 
 def _make_row(edition: Edition, place: Place, entry: Entry, found: Found | None, form: Format) -> dict[str, Any]:
     score = _score(entry)
     return {
-        "place": "not valid" if place.place is None else place.place,
+        "place": "not valid" if place.place is None else say_whole(place.place),
         "href": f"result/{entry.id}.html",
         "machine": _machine(edition, entry),
         "accelerator": _accelerator(edition, entry),
         "organisation": _organisation(edition, entry),
         "round": entry.round,
         "year": entry.year if entry.year is not None else "not known",
-        "scale": entry.units if entry.units is not None else "not known",
+        "scale": say_whole(entry.units) if entry.units is not None else "not known",
         "words": found.say(form) if found else "–",
         "interval": found.say_interval(form) if found else "",
         "score": "–" if score is None else score,
@@ -221,12 +222,32 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
 
 
-def _number_words(cells: Sequence[dict[str, str] | None]) -> tuple[list[int | None], list[Any]]:
-    """Return the number of each cell's word, and the words."""
+WORDS: Mapping[str, tuple[tuple[str, ...], Callable[[Edition, Entry], dict[str, str] | None]]] = {
+    "machine": (("machine", "system"), _machine),
+    "organisation": (("organisation",), _organisation),
+    "accelerator": (("family", "accelerator"), _accelerator),
+    "round": (("round",), _round),
+    "year": (("year",), _year),
+}
+"""Columns of words: the fields of an entry that a cell depends on, and what makes it."""
+
+
+def _number_words(
+    edition: Edition,
+    entries: Iterable[Entry],
+    key_of: Callable[[Entry], Any],
+    make: Callable[[Edition, Entry], dict[str, str] | None],
+) -> tuple[list[int | None], list[Any]]:
+    """Return the number of each entry's word, and the words; each is made once."""
+    known: dict[Any, int | None] = {}
     numbers: dict[tuple[str, str], int] = {}
-    column = [
-        None if cell is None else numbers.setdefault((cell["text"], cell["href"]), len(numbers)) for cell in cells
-    ]
+    column = []
+    for entry in entries:
+        key = key_of(entry)
+        if key not in known:
+            cell = make(edition, entry)
+            known[key] = None if cell is None else numbers.setdefault((cell["text"], cell["href"]), len(numbers))
+        column.append(known[key])
     return column, [{"text": text, "href": f"../{href}"} if href else text for text, href in numbers]
 
 

@@ -149,10 +149,12 @@ def rank_entries(entries: Sequence[Entry]) -> tuple[Ranking, ...]:
     """
     groups: dict[tuple[object, ...], list[tuple[float, Entry]]] = {}
     for entry in entries:
+        like = _like(entry)
         for number, measure in enumerate(MEASURES):
-            value = value_of(entry, measure.quantity)
-            if value is not None and entry.suite in measure.suites and entry.scaling == measure.scaling:
-                groups.setdefault((number, *_like(entry)), []).append((value, entry))
+            if entry.suite in measure.suites and entry.scaling == measure.scaling:
+                value = value_of(entry, measure.quantity)
+                if value is not None:
+                    groups.setdefault((number, *like), []).append((value, entry))
     rankings = [_ranking(MEASURES[int(str(key[0]))], members) for key, members in groups.items()]
     return tuple(sorted(rankings, key=lambda ranking: (ranking.benchmark, ranking.kind, ranking.id)))
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from hpcai.core.errors import ParseError
+from hpcai.core.files import file_sha256
 from hpcai.core.messages import Message, at
 from hpcai.listing.entries import File, Reason, Refusal, make_id
 from hpcai.mlperf_hpc.rounds.archives import is_archive
 from hpcai.mlperf_hpc.rounds.texts import is_text, printable
-from hpcai.records.run import file_sha256
 
 MISSING = Message("sources.missing", "no such file or folder")
 UNKNOWN = Message(

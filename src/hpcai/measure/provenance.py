@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import psutil
 
 import hpcai
+from hpcai.core.files import file_sha256
 from hpcai.core.processor import processor_facts
 from hpcai.launchers.registry import LAUNCHERS
-from hpcai.records.run import file_sha256
 
 if TYPE_CHECKING:  # loads pyarrow
     from hpcai.data.packed import PackManifest

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import Disturbance, disturbance_of
 from hpcai.core.errors import RecordError
-from hpcai.core.files import why_full
+from hpcai.core.files import file_sha256, why_full
 from hpcai.data.manifest import Manifest
 from hpcai.data.packed import PackManifest
 from hpcai.measure import provenance
@@ -22,17 +22,7 @@ from hpcai.measure.progress import read_epochs
 from hpcai.measure.publish import give_back_reserve
 from hpcai.measure.rank_files import RANKS, gather_rank_files, read_rank_reports
 from hpcai.measure.watch import Ending
-from hpcai.records.run import (
-    FINISHED,
-    Artefact,
-    Outcome,
-    Provenance,
-    RankReport,
-    RunRecord,
-    TrainingReport,
-    file_sha256,
-    read_part,
-)
+from hpcai.records.run import FINISHED, Artefact, Outcome, Provenance, RankReport, RunRecord, TrainingReport, read_part
 from hpcai.rules.judge import judge
 
 LATE_S = 60.0

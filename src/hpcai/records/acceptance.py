@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.config.acceptance import Acceptance
 from hpcai.core.errors import RecordError, RunRefusedError
+from hpcai.core.files import file_sha256
 from hpcai.core.messages import Message, Said
-from hpcai.records.run import AcceptanceNote, file_sha256, read_part
+from hpcai.records.run import AcceptanceNote, read_part
 
 Kind = Literal["node", "accelerator", "pair", "ring", "machine"]
 Unit = Literal["FLOP/s", "B/s", "s", "samples/s"]

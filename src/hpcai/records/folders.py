@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcai.core.errors import RecordError
-from hpcai.core.files import read_regular
+from hpcai.core.files import file_sha256, read_regular
 from hpcai.core.messages import Message, at
-from hpcai.records.run import file_sha256
 
 MANIFEST = "MANIFEST.sha256"
 NO_MANIFEST = Message("folders.no_manifest", "cannot be read ({reason}); expected the list of all files with SHA-256")

@@ -5,7 +5,6 @@ its own observations into a :class:`RunRecord`, the only file that later stages 
 monotonic clock, sizes in bytes; ``None`` means "not measured".
 """
 
-import hashlib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,7 @@ from pydantic import (
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.disturbance import Disturbance, Quietness, is_disturbed
 from hpcai.core.errors import ParseError, RecordError
-from hpcai.core.files import read_regular, write_atomically
+from hpcai.core.files import file_sha256, read_regular, write_atomically
 from hpcai.core.messages import Message
 from hpcai.core.sealed import Unsealed, sealed_model, unseal
 from hpcai.core.stalls import Stalls
@@ -536,9 +535,3 @@ def check_raw_file(record: RunRecord, path: Path) -> Path:
     """
     listed = next((one for one in record.artefacts if one.path == path.name), None)
     return check_artefact(path, listed, path.parent.parent) if listed else path
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file as hex digits."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

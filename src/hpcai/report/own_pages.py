@@ -77,11 +77,11 @@ def write_acceptance(measurements: Path, results: Path) -> "Accepted":
     RecordError
         If the measurements are missing or damaged.
     """
-    from hpcai.core.files import write_atomically
+    from hpcai.core.files import file_sha256, write_atomically
     from hpcai.metrics.acceptance import findings_table, judge_acceptance
     from hpcai.metrics.run_tables import write_table
     from hpcai.records.acceptance import JUDGED, Measured
-    from hpcai.records.run import file_sha256, read_part, write_sealed
+    from hpcai.records.run import read_part, write_sealed
     from hpcai.report.page import write_acceptance_page
 
     folder = measurements.parent

@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from hpcai.core.files import write_atomically
-from hpcai.records.run import FINISHED, RunRecord, file_sha256, read_record
+from hpcai.core.files import file_sha256, write_atomically
+from hpcai.records.run import FINISHED, RunRecord, read_record
 from hpcai.report.material import read_json
 
 CRATE = "ro-crate-metadata.json"

@@ -12,7 +12,8 @@ from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.config.load import load_study_file, write_plan
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunPlan
-from hpcai.records.run import Artefact, RunRecord, file_sha256, write_record
+from hpcai.core.files import file_sha256
+from hpcai.records.run import Artefact, RunRecord, write_record
 from hpcai.records.weak import GROUP
 
 CONFIG = Path(__file__).parents[2] / "config"

@@ -120,6 +120,7 @@ def test_values_below_zero_have_a_minus_sign(value: float, unit: str, text: str)
         (say_whole(None), "unknown"),
         (say_count(1, "run"), "1 run"),
         (say_count(0, "run"), "0 runs"),
+        (say_count(12_345, "run"), "12,345 runs"),
         (say_change(1.2), "+20.0 %"),
         (say_change(0.9), "−10.0 %"),
         (say_change(2.5), "×2.5"),

@@ -11,7 +11,7 @@ from unit.mlperf_hpc.log_factory import log_text, write_tree
 from unit.refusals import refused
 
 from hpcai.core.errors import ConfigError, ParseError
-from hpcai.listing import own_records, packages, rankings, rounds, sources
+from hpcai.listing import entry_parts, packages, rankings, rounds, sources
 from hpcai.listing.build import Wanted, build_site
 from hpcai.mlperf_hpc.rounds import limits
 from hpcai.records import folders
@@ -100,7 +100,7 @@ def test_a_package_of_tomorrow_comes_from_an_eastern_time_zone_a_later_one_is_re
 
 def test_a_document_of_the_future_is_refused(tmp_path, built):
     write_declared(tmp_path / "in", day="2030-01-01")
-    assert codes(built()) == {own_records.FUTURE.code}
+    assert codes(built()) == {entry_parts.FUTURE.code}
 
 
 def test_the_same_entry_from_two_submissions_is_listed_once_and_refused_once(tmp_path, package, built):

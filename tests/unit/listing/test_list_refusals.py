@@ -22,8 +22,8 @@ from hpcai.core.messages import Message
 from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.listing import (
     declared,
+    entry_parts,
     own,
-    own_records,
     own_tables,
     own_weak,
     packages,
@@ -145,7 +145,7 @@ def a_damaged_declaration(folder: Path) -> None:
     write_declared(folder, rate="-1")
 
 
-@case(own_records.FUTURE.code)
+@case(entry_parts.FUTURE.code)
 def declared_in_the_future(folder: Path) -> None:
     write_declared(folder, day="2030-01-01")
 
@@ -252,11 +252,11 @@ NO_REFUSALS = {
 }  # fmt: skip
 """Messages of the same modules that label what is listed."""
 ELSEWHERE = {
-    own_records.NOT_VALID, sources.MISSING, sources.TWICE, sources.TOO_LARGE, packages.NO_SUBMISSION,
+    entry_parts.NOT_VALID, sources.MISSING, sources.TWICE, sources.TOO_LARGE, packages.NO_SUBMISSION,
     packages.NOT_ACCEPTED, packages.SECRETS,
 }  # fmt: skip
 """What ends the build or the submission, or needs other limits: tests of its own."""
-MODULES = (declared, own, own_records, own_tables, own_weak, packages, rankings, reading, rounds, sources, folders)
+MODULES = (declared, entry_parts, own, own_tables, own_weak, packages, rankings, reading, rounds, sources, folders)
 
 
 def messages_of(module: ModuleType) -> set[Message]:
@@ -289,7 +289,7 @@ def test_a_result_that_breaks_its_rules_is_listed_and_refused_with_the_reason(tm
     broken = {entry.id for entry in found.edition.entries if entry.verdict.status == "not valid"}
     reasons = {refusal.place: {reason.code for reason in refusal.reasons} for refusal in found.edition.refused}
     assert broken
-    assert reasons == {key: {own_records.NOT_VALID.code} for key in broken}
+    assert reasons == {key: {entry_parts.NOT_VALID.code} for key in broken}
     assert found.lost == ()
 
 

@@ -121,6 +121,17 @@ def test_parts_of_the_data_hold_every_place_once(edition: Edition, monkeypatch: 
     assert parts[0][1]["total"] == len(ranking.places)
 
 
+def test_large_scales_are_read_in_groups_and_sorted_as_numbers() -> None:
+    edition = make_edition(60)
+    ranking = _first(edition, "time_to_train")
+    first = ranking.places[0].entry
+    entries = tuple(one.model_copy(update={"units": 16_384}) if one.id == first else one for one in edition.entries)
+    listed = Listed(edition.model_copy(update={"entries": entries}), ranking)
+    assert ranking_views.make_list(listed)["rows"][0]["scale"] == "16,384"
+    (_, data), *_ = ranking_views.make_list_data(listed)
+    assert data["columns"]["scale"][0] == 16_384
+
+
 def test_data_of_a_script_cannot_end_it(edition: Edition, tmp_path: Path) -> None:
     hostile = next(entry for entry in edition.entries if entry.organisation == MARKUP)
     Site(tmp_path, SOURCES).write_data("x.js", "x", make_compared(edition, hostile))

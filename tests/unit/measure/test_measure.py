@@ -21,6 +21,7 @@ from hpcai.config.machine import this_node
 from hpcai.config.study import Limits
 from hpcai.core.disturbance import CoreUse, Quietness, Tolerance
 from hpcai.core.errors import DatasetError, ResultsError, RunInterruptedError, RunRefusedError
+from hpcai.core.files import file_sha256
 from hpcai.data.manifest import Manifest, read_manifest, write_manifest
 from hpcai.launchers.registry import LAUNCHERS
 from hpcai.measure import claim, supervise
@@ -31,7 +32,7 @@ from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.supervise import measure
 from hpcai.metrics.acceptance import judge_acceptance
 from hpcai.records.acceptance import FOLDER, JUDGED, NONE_YET
-from hpcai.records.run import file_sha256, read_record, write_json, write_sealed
+from hpcai.records.run import read_record, write_json, write_sealed
 
 RANK = """
 import pathlib, shutil, sys, time

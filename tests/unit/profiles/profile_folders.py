@@ -8,8 +8,9 @@ from unit.record_factory import make_record
 
 from hpcai.config.load import write_plan
 from hpcai.config.runs import ProfileKind
+from hpcai.core.files import file_sha256
 from hpcai.profiles.profile import Profile
-from hpcai.records.run import Artefact, Capture, file_sha256, write_json
+from hpcai.records.run import Artefact, Capture, write_json
 
 STEPS_S = (100.0, 100.5, 101.0, 101.5)
 """Start of each step on the monotonic clock; the wall clock is 1000 s ahead."""

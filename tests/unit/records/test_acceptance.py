@@ -7,6 +7,7 @@ from unit.acceptance_factory import make_measured, make_series
 from unit.refusals import refused
 
 from hpcai.core.errors import RunRefusedError
+from hpcai.core.files import file_sha256
 from hpcai.metrics.acceptance import judge_acceptance
 from hpcai.records.acceptance import (
     NONE_YET,
@@ -16,7 +17,7 @@ from hpcai.records.acceptance import (
     TOO_OLD,
     require_accepted,
 )
-from hpcai.records.run import file_sha256, write_sealed
+from hpcai.records.run import write_sealed
 
 DAY_S = 86400.0
 

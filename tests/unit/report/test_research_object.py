@@ -9,7 +9,7 @@ from unit.report.result_factory import write_results
 from workflow_project import ROOT
 
 from hpcai.core.errors import RecordError
-from hpcai.records.run import file_sha256
+from hpcai.core.files import file_sha256
 from hpcai.report.research_object import CRATE, MAIN, NO_LICENCE, PROFILES, STEPS, write_crate
 
 SOURCES = [ROOT / "workflow/Snakefile", ROOT / "workflow/rules/common.smk"]

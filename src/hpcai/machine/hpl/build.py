@@ -16,11 +16,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.files import file_sha256
 from hpcai.core.messages import Message
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
 from hpcai.data.download import Patience, fetch_archive
-from hpcai.records.run import file_sha256
 
 logger = logging.getLogger(__name__)
 LONGEST_S = 900.0

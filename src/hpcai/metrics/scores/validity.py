@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hpcai.config.benchmark import Suite
 from hpcai.core.messages import Message
 from hpcai.metrics.statistics.summaries import FEWEST_TO_DROP
-from hpcai.records.run import RunRecord
 from hpcai.rules.table import ResultRules, rules_of
 from hpcai.rules.verdict import Verdict
+
+if TYPE_CHECKING:
+    from hpcai.records.run import RunRecord
 
 REASON_MARK = "; "
 LEVEL_MARK = ", "
@@ -54,7 +57,7 @@ class RunCounts:
         return self.converged + self.missed
 
 
-def judged_verdict(record: RunRecord) -> Verdict | None:
+def judged_verdict(record: "RunRecord") -> Verdict | None:
     """Return the verdict behind a run's label; None if the run was never judged.
 
     A run of MLPerf HPC is judged by the division of its study's submission; one of HPC AI500 V2.0 by the strictest
@@ -67,7 +70,7 @@ def judged_verdict(record: RunRecord) -> Verdict | None:
     return record.verdicts[-1] if record.verdicts else None
 
 
-def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
+def invalid_reasons(record: "RunRecord") -> tuple[str, ...]:
     """Return why a valid result cannot contain a run; empty if the run does not deviate.
 
     A missed target or a failure is not among the reasons: the rules count such runs, see `judge_runs`.
@@ -78,13 +81,13 @@ def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
     return tuple(finding.sentence for finding in verdict.deviations if not finding.counted)
 
 
-def result_flags(record: RunRecord) -> tuple[str, ...]:
+def result_flags(record: "RunRecord") -> tuple[str, ...]:
     """Return what is allowed but must be disclosed with the result."""
     verdict = judged_verdict(record)
     return tuple(finding.sentence for finding in verdict.flags) if verdict else ()
 
 
-def valid_for(record: RunRecord) -> str:
+def valid_for(record: "RunRecord") -> str:
     """Return the levels or divisions at which a run is valid, as one cell of a table."""
     if not record.verdicts:
         return NOT_JUDGED

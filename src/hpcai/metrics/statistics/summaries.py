@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 LEVEL = 0.95
 """Confidence level of all intervals."""
@@ -153,8 +152,15 @@ def interval_of(sample: Sample, level: float = LEVEL) -> Estimate:
         return Estimate(sample.value, _NAN, _NAN, 1, method, "one run: no interval")
     if n < FEWEST_FOR_INTERVAL or values.min() <= 0:
         return Estimate(sample.value, float(values.min()), float(values.max()), n, f"{word}, range of {n} runs")
-    factor = math.exp(float(stdtrit(n - 1, 0.5 + level / 2)) * sample.relative_error)
+    factor = math.exp(_quantile(n - 1, level) * sample.relative_error)
     return Estimate(sample.value, sample.value / factor, sample.value * factor, n, method)
+
+
+def _quantile(freedom: float, level: float) -> float:
+    """Return the quantile of Student's t distribution that bounds a two-sided interval."""
+    from scipy.special import stdtrit  # its import takes longer than all else that a list of declared results needs
+
+    return float(stdtrit(freedom, 0.5 + level / 2))
 
 
 def mean_interval(values: Iterable[float], level: float = LEVEL) -> Estimate:
@@ -213,7 +219,7 @@ def ratio_of(above: Sample, below: Sample, level: float = LEVEL) -> Estimate:
     if variance == 0:
         return Estimate(ratio, ratio, ratio, n, method)
     freedom = variance**2 / sum(part**2 / (side.n - 1) for part, side in zip(parts, (above, below), strict=True))
-    factor = math.exp(float(stdtrit(freedom, 0.5 + level / 2)) * math.sqrt(variance))
+    factor = math.exp(_quantile(freedom, level) * math.sqrt(variance))
     return Estimate(ratio, ratio / factor, ratio * factor, n, method)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.core.errors import ConfigError
-from hpcai.core.files import write_atomically
+from hpcai.core.files import file_sha256, write_atomically
 from hpcai.core.messages import Message, at
 from hpcai.core.sealed import sealed_json
 from hpcai.mlperf_hpc.analysis.editions import evaluated_by_steps
@@ -23,7 +23,6 @@ from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound, read_checked
 from hpcai.mlperf_hpc.compliance.choose import NO_RULES
 from hpcai.mlperf_hpc.rounds.model import Repair, Round
 from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS
-from hpcai.records.run import file_sha256
 
 A_STUDY = Message("results_folder.a_study", "holds the runs of a study; name a separate folder for imported results")
 

@@ -12,6 +12,7 @@ import pandas as pd
 from hpcai.config.machine import Machine
 from hpcai.config.study import Study
 from hpcai.core.errors import ConfigError, RecordError
+from hpcai.core.files import file_sha256
 from hpcai.core.messages import Message
 from hpcai.core.sealed import seal
 from hpcai.core.table_files import read_parquet
@@ -19,7 +20,7 @@ from hpcai.measure.provenance import environment_facts
 from hpcai.metrics.run_tables import read_records
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.scores.columns import SCORE_COLUMNS, TRIAL_COLUMNS
-from hpcai.records.run import RAW, RECORD, Artefact, RunRecord, file_sha256, read_record, read_record_text
+from hpcai.records.run import RAW, RECORD, Artefact, RunRecord, read_record, read_record_text
 from hpcai.rules.table import rules_of
 
 SUITE = "hpc_ai500"

@@ -15,6 +15,7 @@ from hpcai.compare.comparison import compare_folders
 from hpcai.compare.history import history_of
 from hpcai.compare.study import NEEDED
 from hpcai.core.errors import ConfigError
+from hpcai.core.files import file_sha256
 from hpcai.metrics.run_tables import collect_epochs, collect_runs, write_tables
 from hpcai.mlperf_hpc.analysis.result_quantities import UNKNOWN_BENCHMARK
 from hpcai.mlperf_hpc.analysis.results_folder import (
@@ -25,7 +26,6 @@ from hpcai.mlperf_hpc.analysis.results_folder import (
     read_rounds,
     write_import,
 )
-from hpcai.records.run import file_sha256
 
 NAMES = {
     "runs", "epochs", "run_scores", "scores", "mlperf_runs", "mlperf_results", "mlperf_weak", "mlperf_energy",
