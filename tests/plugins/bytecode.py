@@ -5,6 +5,7 @@ Also where PYTHONDONTWRITEBYTECODE is set, as in many images: envs/install.py co
 
 import compileall
 import multiprocessing
+from contextlib import suppress
 from pathlib import Path
 
 from _pytest.assertion.rewrite import (
@@ -32,20 +33,25 @@ def pytest_configure(config):
     for one in processes:
         one.start()
     for one in processes:
-        one.join()  # a file that does not compile is the workers' to report
+        one.join()
 
 
 def _files_of(place):
-    return place.rglob("*.py") if place.is_dir() else [place]
+    return place.rglob("*.py") if place.is_dir() else [place] if place.suffix == ".py" else []
 
 
 def _compile(files, config):
-    state = config.stash[assertstate_key]
     for file in map(Path.absolute, files):
-        if not file.name.startswith("test_"):  # conftest.py is in the parent already
-            compileall.compile_file(file, quiet=2)
-            continue
-        pyc = get_cache_dir(file) / f"{file.stem}{PYC_TAIL}"
-        if try_makedirs(pyc.parent) and _read_pyc(file, pyc) is None:
-            source_hash, code = _rewrite_test(file, config)
-            _write_pyc(state, code, source_hash, pyc)
+        with suppress(OSError, SyntaxError):  # the workers report what cannot be read
+            if file.name.startswith("test_") or file.name == "conftest.py":
+                _rewrite(file, config)
+            else:
+                compileall.compile_file(file, quiet=2)
+
+
+def _rewrite(file, config):
+    """Write what pytest would, if it might write bytecode."""
+    pyc = get_cache_dir(file) / f"{file.stem}{PYC_TAIL}"
+    if try_makedirs(pyc.parent) and _read_pyc(file, pyc) is None:
+        source_hash, code = _rewrite_test(file, config)
+        _write_pyc(config.stash[assertstate_key], code, source_hash, pyc)
