@@ -1,5 +1,7 @@
 """Sessions of tests: a tier's budget, what must not be skipped, names that are the same for all workers."""
 
+import sys
+
 import pytest
 from plugins.budget import VARIABLE
 from plugins.sharing import find_share
@@ -57,6 +59,27 @@ def test_names_that_differ_between_workers_stop_the_session(pytester, session, p
     pytester.makepyfile(f"import gzip, time, pytest\n{parametrize}\ndef test_value(value): pass")
     done = session("-n2")
     assert (done.ret != pytest.ExitCode.OK) == failed
+
+
+def test_workers_find_rewritten_assertions(pytester, monkeypatch, session):
+    """Also of files beside one that cannot be compiled."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    tests = pytester.makepyfile("def test_one():\n    one = 1\n    assert one == 2")
+    folder = tests.parent / "__pycache__"
+    (tests.parent / "test_a.py").write_text("def")
+    assert session("-p", "plugins.bytecode", tests).ret == pytest.ExitCode.TESTS_FAILED
+    assert not folder.exists()  # one process loads what it has rewritten
+    done = session("-p", "plugins.bytecode", "-n1", "--continue-on-collection-errors")
+    done.stdout.fnmatch_lines(["E*assert 1 == 2"])
+    (made,) = folder.glob("test_*-pytest-*.pyc")
+    before = made.stat().st_mtime_ns
+    session("-p", "plugins.bytecode", "-n1", "--continue-on-collection-errors")
+    assert made.stat().st_mtime_ns == before
+    tests.write_text("def test_one():\n    one = 3\n    assert one == 2")
+    session("-p", "plugins.bytecode", "-n1", "--continue-on-collection-errors").stdout.fnmatch_lines(
+        ["E*assert 3 == 2"]
+    )
 
 
 def test_workers_share_folders_files_and_tensorflow():
