@@ -155,7 +155,7 @@ def _joined(turns: Sequence[Series]) -> Series:
     empty = next((one for one in turns if not one.values), None)
     if empty or len(turns) == 1:
         return empty or turns[0]
-    return turns[0].model_copy(update={"values": tuple(median(one.values) for one in turns)})
+    return turns[0].model_copy(update={"values": tuple(median(one.values) for one in turns), "in_passes": True})
 
 
 def _on_group(asked: Asked, group: Sequence[str], parts: Sequence[str], longest_s: float) -> Iterator[Series]:

@@ -100,7 +100,9 @@ class _Judge:
         said = self._say_test(len(there))
         test = FleetTest(self._tests, self._limits.assumed_spread_ratio)
         values = {one.subject: one.values for one in there}
-        places = place_in_fleet(values, test, lower_is_better=group[0].unit == "s") if values else {}
+        in_passes = all(one.in_passes for one in there) and len({len(one.values) for one in there}) == 1
+        times = group[0].unit == "s"
+        places = place_in_fleet(values, test, lower_is_better=times, in_passes=in_passes) if values else {}
         for one in group:
             yield self._of(one, places[one.subject], said) if one.values else self._missing(one, len(there), len(group))
 

@@ -25,6 +25,8 @@ SHAMOS = 1 / (math.sqrt(2) * stats.norm.ppf(0.75))
 EFFICIENCY = 0.86
 """Of this scale for normal values, relative to the standard deviation (Rousseeuw and Croux 1993): it scales the degrees
 of freedom. The median absolute deviation has 0.37, and needs far more nodes for the same power."""
+FLOOR = 0.05
+"""Smaller shares of noise in a spread leave its degrees of freedom as they are: practically infinite."""
 MEDIAN_VARIANCE = math.pi / 2
 """Variance of a median of normal values over that of their mean."""
 
@@ -78,7 +80,7 @@ class Place:
 
 
 def place_in_fleet(
-    values: Mapping[str, Sequence[float]], test: FleetTest, *, lower_is_better: bool
+    values: Mapping[str, Sequence[float]], test: FleetTest, *, lower_is_better: bool, in_passes: bool = False
 ) -> dict[str, Place]:
     """Return the place of each member; a single member has no score and no p value (NaN).
 
@@ -88,11 +90,19 @@ def place_in_fleet(
         Repetitions of each member, all above 0, in one unit.
     lower_is_better
         For times.
+    in_passes
+        Whether value k of every member comes from the same pass over all members, as many of each. What a pass has in
+        common, such as another load of shared hosts, then counts neither as a loss nor as noise.
     """
     sign = -1.0 if lower_is_better else 1.0
     logs = {name: sign * np.log(np.asarray(own, dtype=np.float64)) for name, own in values.items()}
+    if in_passes:
+        logs, factor = _less_passes(logs)
+    else:
+        factor = 1.0
     medians = np.array([_median(own) for own in logs.values()])
     noise, noise_df = _pooled_noise(list(logs.values()))
+    noise, noise_df = noise * factor, noise_df / factor**2
     repeats = np.median([len(own) for own in logs.values()])
     own_noise = noise * math.sqrt(MEDIAN_VARIANCE / repeats) if repeats > 2 else noise / math.sqrt(repeats)
     spread, scale, freedom = _spread(medians, own_noise, noise_df, test)
@@ -115,11 +125,27 @@ def place_in_fleet(
     }
 
 
+def _less_passes(logs: Mapping[str, Floats]) -> tuple[dict[str, Floats], float]:
+    """Return logarithms less the mean of their pass, and the factor that this took from their standard deviation.
+
+    With the mean, a slow member moves all members of all passes alike, so no difference between or within members changes
+    by it; with a median, the middle one of three would have no noise at all.
+    """
+    rows = np.array(list(logs.values()))
+    if len(rows) < 2:
+        return dict(logs), 1.0
+    apart = rows - rows.mean(axis=0) + rows.mean()
+    return dict(zip(logs, apart, strict=True)), math.sqrt(len(rows) / (len(rows) - 1))
+
+
 def _spread(medians: Floats, own_noise: float, noise_df: float, test: FleetTest) -> tuple[float, float, float]:
     """Return the spread between members, the standard deviation of a healthy member's median, and its freedom."""
     if len(medians) < LEAST_FLEET:
         assumed = test.assumed_spread_ratio
-        return assumed, math.hypot(assumed, own_noise), max(noise_df, 1.0)
+        scale = math.hypot(assumed, own_noise)
+        # Only the noise was estimated (Satterthwaite 1946: freedom of a sum of variances, of which one is known).
+        share = own_noise / scale
+        return assumed, scale, max(noise_df, 1.0) / max(share, FLOOR) ** 4
     fleet = shamos(medians[:: -(-len(medians) // MOST_MEMBERS)])
     fleet_df = EFFICIENCY * (len(medians) - 1)
     return fleet, max(fleet, own_noise), fleet_df if fleet >= own_noise else max(noise_df, 1.0)
