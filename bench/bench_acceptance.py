@@ -1,7 +1,8 @@
-"""Losses that an acceptance finds, by simulation: fleets of 3, 8 and 64 nodes, of which one is slower in one measurement.
+"""Losses that an acceptance finds, by simulation: of 3, 8 and 64 nodes, one is slower in one measurement.
 
-The rule is the acceptance's own with its default settings; the noise is what the tests measured
-(`tests/unit/acceptance_factory.py`). A loss counts as found with a power if that share of the simulated fleets shows it.
+The rule is the acceptance's own with its default settings. The noise of nodes that take turns is what the tests
+measured (`tests/unit/acceptance_factory.py`); that of others is what the acceptance aims at. A loss counts as found
+with a power if that share of the simulated fleets shows it.
 """
 
 import math
@@ -15,19 +16,19 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from unit.acceptance_factory import (  # noqa: E402  the tests' folder is known only now
+from unit.acceptance_factory import (
     HEAVY_TAIL,
     PASS_DRIFT,
     SHAMOS_OF_TAIL,
     TURN_NOISE,
 )
 
-from hpcai.config.acceptance import Acceptance  # noqa: E402
-from hpcai.measure.acceptance import PASSES  # noqa: E402
-from hpcai.metrics.statistics.fleet import FleetTest, place_in_fleet  # noqa: E402
+from hpcai.config.acceptance import Acceptance
+from hpcai.measure.acceptance import PASSES
+from hpcai.metrics.statistics.fleet import LEAST_FLEET, FleetTest, place_in_fleet
 
 COMPARISONS = {3: 42, 8: 156, 64: 1312}
-"""By nodes: ten measurements of each, its best pair by latency and bandwidth, pairs of up to eight rounds, rings of four."""
+"""By nodes: ten measurements of each, its best pair (latency, bandwidth), pairs of up to eight rounds, rings."""
 SPREADS = (0.005, 0.01)
 """Standard deviations between healthy nodes."""
 POWERS = (0.8, 0.9)
@@ -77,7 +78,7 @@ def main() -> None:
     print(f"{'nodes':>5s}  {'measured':24s} {'spread':>6s} {'assumed':>7s} ", end="")
     print(*(f"{f'found, {power:.0%}':>11s}" for power in POWERS), f"{'false alarms':>12s}")
     for fleet in FLEETS_TO_TRY:
-        assumed = f"{fleet.assumed_ratio:.1%}" if fleet.nodes < 8 else "-"
+        assumed = f"{fleet.assumed_ratio:.1%}" if fleet.nodes < LEAST_FLEET else "-"
         print(f"{fleet.nodes:5d}  {fleet.name:24s} {fleet.spread:6.1%} {assumed:>7s} ", end="", flush=True)
         print(*(f"{loss:11.1%}" for loss in losses_found(fleet)), say_false_alarms(fleet), flush=True)
 

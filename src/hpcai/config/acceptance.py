@@ -58,7 +58,7 @@ class Acceptance(Settings):
     )
     assumed_spread_ratio: Share = Field(
         default=0.02,
-        description="Assumed standard deviation between healthy nodes where fewer than eight are compared.",
+        description="Assumed standard deviation between healthy nodes where fewer than sixteen are compared.",
     )
     limit_s: Seconds = Field(default=7200.0, description="Time limit of the whole acceptance.")
 

@@ -27,9 +27,9 @@ TEST_OF_FLEET = Message(
 )
 TEST_OF_FEW = Message(
     "acceptance.test_of_few",
-    "loss over an assumed spread of {spread:.3g} and the measured noise ({n} members: too few to measure a "
-    "spread), one-sided Student t, p times {tests} tests; suspicious from {suspicious:.3g}, broken from "
-    "{broken:.3g}, if p < {p:g}",
+    "loss over an assumed spread of {spread:.3g} and the measured noise, or a larger spread if eight members show it "
+    "({n} members: too few to measure a smaller one), one-sided Student t, p times {tests} tests; suspicious from "
+    "{suspicious:.3g}, broken from {broken:.3g}, if p < {p:g}",
 )
 NO_FLEET = Message("acceptance.no_fleet", "completed; nothing to compare it with: which value to expect is unknown")
 COMPLETION = Message("acceptance.completion", "whether it completed")
@@ -37,7 +37,8 @@ SLOWER = Message("acceptance.slower", "{loss:.1%} below the fleet")
 INSIGNIFICANT = Message("acceptance.insignificant", "{loss:.1%} below the fleet, which its noise may explain")
 OTHERS_MEASURED = Message("acceptance.others_measured", "not measured here, but on {n} others: {reason}")
 FEW_NODES = Message(
-    "acceptance.few_nodes", "{n} nodes: the spread between healthy ones is assumed ({spread:.3g}), not measured"
+    "acceptance.few_nodes",
+    "{n} nodes: the spread between healthy ones is assumed ({spread:.3g}), not measured",
 )
 ONE_NODE = Message("acceptance.one_node", "one node: only completion was tested; which values to expect is unknown")
 NOT_ALL_NODES = Message("acceptance.not_all_nodes", "{n} of the {all} nodes of the machine file")

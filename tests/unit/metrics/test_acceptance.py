@@ -131,6 +131,20 @@ def test_passes_are_compared_only_where_all_subjects_have_them():
     assert noise[1] > 0.5
 
 
+def test_eight_members_find_no_less_than_seven_and_show_a_larger_spread_than_the_assumed_one():
+    random = np.random.default_rng(8)
+    own = {f"n{number}": random.normal(0, 0.01) for number in range(8)}
+    p_values = {}
+    for count in (7, 8):
+        nodes = list(own)[:count]
+        values = {node: np.exp(own[node] + random.normal(0, 0.02, 20) - 0.17 * (node == "n0")) for node in nodes}
+        p_values[count] = place_in_fleet(values, FleetTest(80, 0.02), lower_is_better=False)["n0"].p_value
+    assert p_values[8] < Acceptance().false_alarm_ratio > p_values[7]
+    apart = {node: np.exp(10 * logarithm + random.normal(0, 0.02, 20)) for node, logarithm in own.items()}
+    places = place_in_fleet(apart, FleetTest(80, 0.02), lower_is_better=False)
+    assert all(place.spread_ratio > 0.05 for place in places.values())
+
+
 def test_one_node_has_only_completion_to_show():
     accepted = judge(simulate(np.random.default_rng(1), hosts=["n1"], pairs=0))
     assert accepted.verdict == "healthy"
@@ -159,9 +173,9 @@ def test_a_machine_without_any_measurement_is_broken():
 
 
 def test_nodes_left_out_are_named():
-    series = [make_series(host, "gemm fp32", (1.0, 1.0, 1.0)) for host in HOSTS[:8]]
-    reason = judge(make_measured(series, HOSTS[:8], machine_nodes=9)).reason
-    assert NOT_ALL_NODES.find_in(reason) == {"n": "8", "all": "9"}
+    series = [make_series(host, "gemm fp32", (1.0, 1.0, 1.0)) for host in HOSTS[:16]]
+    reason = judge(make_measured(series, HOSTS[:16], machine_nodes=17)).reason
+    assert NOT_ALL_NODES.find_in(reason) == {"n": "16", "all": "17"}
 
 
 def test_a_large_loss_within_the_noise_is_no_alarm():
