@@ -24,7 +24,6 @@ from unit.acceptance_factory import (
 )
 
 from hpcai.config.acceptance import Acceptance
-from hpcai.measure.acceptance import PASSES
 from hpcai.metrics.statistics.fleet import LEAST_FLEET, FleetTest, place_in_fleet
 
 COMPARISONS = {3: 42, 8: 156, 64: 1312}
@@ -45,14 +44,14 @@ class Fleet:
     name: str
     nodes: int
     spread: float
-    in_passes: bool = False
+    passes: int = 0
     assumed_ratio: float = Acceptance().assumed_spread_ratio
 
     def values(self, random: np.random.Generator) -> NDArray[np.float64]:
         """Return logarithms of the repetitions of each node."""
-        count, noise = (PASSES, TURN_NOISE) if self.in_passes else (REPEATS, NOISE)
+        count, noise = (self.passes, TURN_NOISE) if self.passes else (REPEATS, NOISE)
         tail = random.standard_t(HEAVY_TAIL, (self.nodes, count)) / SHAMOS_OF_TAIL
-        drift = PASS_DRIFT * random.standard_normal(count) if self.in_passes else 0.0
+        drift = PASS_DRIFT * random.standard_normal(count) if self.passes else 0.0
         return noise * tail + drift + self.spread * random.standard_normal((self.nodes, 1))
 
     def found(self, logs: NDArray[np.float64]) -> list[bool]:
@@ -60,7 +59,7 @@ class Fleet:
         limits = Acceptance()
         values = {str(number): own for number, own in enumerate(np.exp(logs))}
         test = FleetTest(COMPARISONS[self.nodes], self.assumed_ratio)
-        places = place_in_fleet(values, test, lower_is_better=False, in_passes=self.in_passes)  # type: ignore[arg-type]
+        places = place_in_fleet(values, test, lower_is_better=False, in_passes=bool(self.passes))  # type: ignore[arg-type]
         return [
             one.loss_ratio >= limits.suspicious_ratio and one.p_value < limits.false_alarm_ratio
             for one in places.values()
@@ -68,7 +67,11 @@ class Fleet:
 
 
 FLEETS_TO_TRY = (
-    *(Fleet("taking turns, same host", 3, 0.0, in_passes=True, assumed_ratio=one) for one in (0.02, 0.005)),
+    *(
+        Fleet(f"{passes} turns, same host", 3, 0.0, passes, assumed_ratio=assumed_ratio)
+        for passes in (6, 12)
+        for assumed_ratio in (0.02, 0.005)
+    ),
     *(Fleet("at once", nodes, spread) for nodes in COMPARISONS for spread in SPREADS),
 )
 

@@ -1,4 +1,4 @@
-"""Acceptance on a real Slurm: healthy nodes pass; one whose matrix products a limit slows by a fifth is found."""
+"""Acceptance on a real Slurm: healthy nodes pass; one whose matrix products a limit slows is found."""
 
 import csv
 import os
@@ -24,9 +24,10 @@ CORES = 2  # of the machine file
 # Least distance from the wanted loss, in rates that noise moves by a few percent, and attempts to come that near.
 TOLERANCE, TRIALS = 0.03, 5
 RUN = "cosmoflow_mini/fp32/n1x1"
-# The nodes share the cores of this machine, so they take turns.
+# The nodes share the cores of this machine, so they take turns, and differ less than nodes of their own do.
 SETTINGS = {
-    "at_once": 1, "measure_s": 8, "file_bytes": "32 MiB", "benchmark": "slow", "training_steps": 80,
+    "at_once": 1, "passes": 12, "assumed_spread_ratio": 0.005, "measure_s": 8, "file_bytes": "32 MiB",
+    "benchmark": "slow", "training_steps": 80,
 }  # fmt: skip
 AGAIN = ("acceptance", "--forcerun", "measure_acceptance")
 
@@ -138,12 +139,13 @@ def test_healthy_nodes_pass_and_runs_rely_on_it(campaign):
 
 
 @pytest.mark.slow
-def test_a_node_slowed_by_a_fifth_is_found(campaign):
+@pytest.mark.parametrize("share", [0.2, 0.1])
+def test_a_slowed_node_is_found(campaign, share):
     with limited(campaign.cluster, "n2") as group:
-        cores = slow_down(campaign.cluster, "n2", group, 0.2)
+        cores = slow_down(campaign.cluster, "n2", group, share)
         assert campaign.run(*AGAIN) == 0, campaign.output
         after = loss_of(campaign.cluster, "n2", group, cores)
-    assert after == pytest.approx(0.2, abs=2 * TOLERANCE), "the node was not slowed by a fifth all the time"
+    assert after == pytest.approx(share, abs=2 * TOLERANCE), "the node was not slowed by that share all the time"
     status, said = campaign.hpcai("acceptance")
     assert status in {2, 3}, said
     assert verdicts(campaign)["n2"] in {"suspicious", "broken"}

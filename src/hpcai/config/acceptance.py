@@ -26,6 +26,11 @@ class Acceptance(Settings):
         description="Nodes that are measured at the same time; blank: all. Fewer where nodes share a host or a power "
         "budget.",
     )
+    passes: Annotated[int, Field(ge=3, le=100, strict=True)] = Field(
+        default=6,
+        description="Passes over nodes that take turns (fewer at once than there are), and over shared storage; each "
+        "counts as one repetition.",
+    )
     repeats: Annotated[int, Field(ge=3, le=100, strict=True)] = Field(
         default=7, description="Least number of timed repetitions of every measurement of a node alone."
     )

@@ -16,7 +16,6 @@ from unit.acceptance_factory import (
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.acceptance import Acceptance
-from hpcai.measure.acceptance import PASSES
 from hpcai.metrics.acceptance import (
     ALL,
     BEST_PAIR,
@@ -86,6 +85,7 @@ def test_few_nodes_are_judged_by_an_assumed_spread(nodes, slowed):
 
 
 TURNS = FleetTest(42, 0.02)
+PASSES = Acceptance().passes
 
 
 def turns(random, loss=0.0, drift=PASS_DRIFT):
