@@ -21,6 +21,7 @@ PARTS = {
     "bench_large_studies.py": "hpcai doctor, status and the tables of 10,000 generated runs, against 10 s and 1 GB",
     "bench_campaign.py": "a campaign of 100 runs of stub ranks, from start to report, with three kills of Snakemake",
     "bench_ranks.py": "processor time per rank outside of training with 1,024 ranks against 64, and files per run",
+    "bench_acceptance.py": "losses of one node that an acceptance finds among 3, 8 and 64, by simulation",
     "bench_hpl.py": "HPL runs predicted per second on one core, against a plain Python loop",
     "bench_training_model.py": "training steps of ResNet-50 predicted per second, against a plain Python loop",
     "bench_predictors.py": "errors of all predictors on what they were not told, from results/",

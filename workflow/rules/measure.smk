@@ -26,7 +26,7 @@ if CAMPAIGN.study.measure:
             **whole_nodes(nodes_of_scale, RUN_LIMIT_S),
         params:
             folder=subpath(output.record, parent=True),
-            plans=plan_of_run,
+            plans="results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
             settings=settings_of_run,
         shell:
             """

@@ -97,11 +97,6 @@ def point_of(wildcards):
     return f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}"
 
 
-def plan_of_run(wildcards):
-    """Plan of a timed run."""
-    return f"results/runs/{run_id(wildcards)}/plan.json"
-
-
 def settings_of_run(wildcards):
     """Digest of the settings of a timed run."""
     return settings_of_point("results/runs", point_of(wildcards))

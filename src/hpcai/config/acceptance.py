@@ -26,6 +26,11 @@ class Acceptance(Settings):
         description="Nodes that are measured at the same time; blank: all. Fewer where nodes share a host or a power "
         "budget.",
     )
+    passes: Annotated[int, Field(ge=3, le=100, strict=True)] = Field(
+        default=6,
+        description="Passes over nodes that take turns (fewer at once than there are), and over shared storage; each "
+        "counts as one repetition.",
+    )
     repeats: Annotated[int, Field(ge=3, le=100, strict=True)] = Field(
         default=7, description="Least number of timed repetitions of every measurement of a node alone."
     )
@@ -58,7 +63,7 @@ class Acceptance(Settings):
     )
     assumed_spread_ratio: Share = Field(
         default=0.02,
-        description="Assumed standard deviation between healthy nodes where fewer than eight are compared.",
+        description="Assumed standard deviation between healthy nodes where fewer than sixteen are compared.",
     )
     limit_s: Seconds = Field(default=7200.0, description="Time limit of the whole acceptance.")
 

@@ -55,11 +55,6 @@ LINK_REPEATS, LINK_VALUES = 1000, 40
 """Allreduces of a size, and medians of blocks of them that are kept."""
 LINK_BUDGET_S = 10.0
 LINK_LIMIT_S = 180
-PASSES = 6
-"""Over nodes that take turns: what changes with time on shared hosts then looks like noise, not like a slow node.
-
-With three, a node slowed by a fifth was 10 to 17 % below two others, which their noise might have explained.
-"""
 NODE_LIMIT_S = 1800.0
 """Beyond the time of its repetitions, such as for nodes that start from slow shared storage [s]."""
 
@@ -140,7 +135,8 @@ def hosts_to_accept(nodes: int) -> tuple[str, ...]:
 
 def _on_nodes(asked: Asked, hosts: Sequence[str], parts: Sequence[str], at_once: int) -> Iterator[Series]:
     """Yield what each node measured; nodes that take turns do so several times, and each turn counts once."""
-    passes = PASSES if at_once < len(hosts) else 1
+    # What changes with time on shared hosts then looks like noise, not like a slow node.
+    passes = asked.settings.passes if at_once < len(hosts) else 1
     found: dict[tuple[str, str, str], list[Series]] = {}
     for number in range(passes):
         for start in range(0, len(hosts), at_once):
@@ -155,7 +151,7 @@ def _joined(turns: Sequence[Series]) -> Series:
     empty = next((one for one in turns if not one.values), None)
     if empty or len(turns) == 1:
         return empty or turns[0]
-    return turns[0].model_copy(update={"values": tuple(median(one.values) for one in turns)})
+    return turns[0].model_copy(update={"values": tuple(median(one.values) for one in turns), "in_passes": True})
 
 
 def _on_group(asked: Asked, group: Sequence[str], parts: Sequence[str], longest_s: float) -> Iterator[Series]:

@@ -27,9 +27,9 @@ TEST_OF_FLEET = Message(
 )
 TEST_OF_FEW = Message(
     "acceptance.test_of_few",
-    "loss over an assumed spread of {spread:.3g} and the measured noise ({n} members: too few to measure a "
-    "spread), one-sided Student t, p times {tests} tests; suspicious from {suspicious:.3g}, broken from "
-    "{broken:.3g}, if p < {p:g}",
+    "loss over an assumed spread of {spread:.3g} and the measured noise, or a larger spread if eight members show it "
+    "({n} members: too few to measure a smaller one), one-sided Student t, p times {tests} tests; suspicious from "
+    "{suspicious:.3g}, broken from {broken:.3g}, if p < {p:g}",
 )
 NO_FLEET = Message("acceptance.no_fleet", "completed; nothing to compare it with: which value to expect is unknown")
 COMPLETION = Message("acceptance.completion", "whether it completed")
@@ -37,7 +37,8 @@ SLOWER = Message("acceptance.slower", "{loss:.1%} below the fleet")
 INSIGNIFICANT = Message("acceptance.insignificant", "{loss:.1%} below the fleet, which its noise may explain")
 OTHERS_MEASURED = Message("acceptance.others_measured", "not measured here, but on {n} others: {reason}")
 FEW_NODES = Message(
-    "acceptance.few_nodes", "{n} nodes: the spread between healthy ones is assumed ({spread:.3g}), not measured"
+    "acceptance.few_nodes",
+    "{n} nodes: the spread between healthy ones is assumed ({spread:.3g}), not measured",
 )
 ONE_NODE = Message("acceptance.one_node", "one node: only completion was tested; which values to expect is unknown")
 NOT_ALL_NODES = Message("acceptance.not_all_nodes", "{n} of the {all} nodes of the machine file")
@@ -100,7 +101,9 @@ class _Judge:
         said = self._say_test(len(there))
         test = FleetTest(self._tests, self._limits.assumed_spread_ratio)
         values = {one.subject: one.values for one in there}
-        places = place_in_fleet(values, test, lower_is_better=group[0].unit == "s") if values else {}
+        in_passes = all(one.in_passes for one in there) and len({len(one.values) for one in there}) == 1
+        times = group[0].unit == "s"
+        places = place_in_fleet(values, test, lower_is_better=times, in_passes=in_passes) if values else {}
         for one in group:
             yield self._of(one, places[one.subject], said) if one.values else self._missing(one, len(there), len(group))
 

@@ -55,6 +55,9 @@ class Series(_Part):
     measure: str = Field(description="Subjects of one kind are compared by measurements of one name.")
     unit: Unit
     values: tuple[float, ...] = Field(default=(), description="All above 0; empty: not measured.")
+    in_passes: bool = Field(
+        default=False, description="Whether value k of every subject comes from the same pass over all of them."
+    )
     setting: str = ""
     reason: str = Field(default="", description="Why there are no values.")
     failed: bool = Field(default=False, description="Whether the measurement failed, not merely had nothing to do.")

@@ -111,7 +111,7 @@ def test_nodes_that_take_turns_are_measured_in_passes(asked, monkeypatch):
 
     monkeypatch.setattr(acceptance, "_on_group", measure)
     found = {one.subject: one.values for one in acceptance._on_nodes(asked, ["a", "b"], ("compute",), 1)}
-    passes = acceptance.PASSES
+    passes = asked.settings.passes
     assert order == [(node, asked.settings.measure_s / passes) for _ in range(passes) for node in ("a", "b")]
     assert found == {"a": tuple(range(1, 2 * passes, 2)), "b": ()}  # medians of turns; one failed turn of b
 

@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from unit.acceptance_factory import HOSTS, NOISE, make_measured, make_series, simulate
+from unit.acceptance_factory import (
+    HEAVY_TAIL,
+    HOSTS,
+    NOISE,
+    PASS_DRIFT,
+    SHAMOS_OF_TAIL,
+    TURN_NOISE,
+    make_measured,
+    make_series,
+    simulate,
+)
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.acceptance import Acceptance
@@ -74,6 +84,67 @@ def test_few_nodes_are_judged_by_an_assumed_spread(nodes, slowed):
     assert judge(simulate(random, hosts=hosts, pairs=0)).verdict == "healthy"
 
 
+TURNS = FleetTest(42, 0.02)
+PASSES = Acceptance().passes
+
+
+def turns(random, loss=0.0, drift=PASS_DRIFT):
+    """Three nodes on one host that take turns; n2 is slower."""
+    shared = drift * random.standard_normal(PASSES)
+    noise = TURN_NOISE / SHAMOS_OF_TAIL * random.standard_t(HEAVY_TAIL, (3, PASSES))
+    slower = np.array([[0.0], [np.log1p(-loss)], [0.0]])
+    return dict(zip(("n1", "n2", "n3"), np.exp(noise + shared + slower), strict=True))
+
+
+def found(places):
+    limit = Acceptance().false_alarm_ratio
+    return {node for node, place in places.items() if place.p_value < limit}
+
+
+def test_three_nodes_that_take_turns_raise_no_alarm_and_a_fifth_is_found():
+    random = np.random.default_rng(20261127)
+    for _ in range(100):
+        healthy = [place_in_fleet(turns(random), TURNS, lower_is_better=False, in_passes=True) for _ in range(14)]
+        assert not any(map(found, healthy))
+        slow = place_in_fleet(turns(random, 0.2), TURNS, lower_is_better=False, in_passes=True)
+        assert found(slow) == {"n2"}
+
+
+def test_what_a_pass_has_in_common_changes_no_place():
+    quiet, busy = (
+        place_in_fleet(turns(np.random.default_rng(4), 0.1, drift), TURNS, lower_is_better=False, in_passes=True)
+        for drift in (0.0, 0.3)
+    )
+    for node in quiet:
+        assert busy[node].p_value == pytest.approx(quiet[node].p_value, rel=1e-6)
+        assert busy[node].loss_ratio - quiet[node].loss_ratio == pytest.approx(0, abs=1e-9)
+
+
+def test_passes_are_compared_only_where_all_subjects_have_them():
+    passes = (1.0, 2.0, 4.0)
+    series = [make_series(host, "gemm fp32", passes, in_passes=True) for host in ("n1", "n2")]
+    noise = []
+    for values in (passes, passes[:2]):
+        judged = judge(make_measured([*series, make_series("n3", "gemm fp32", values, in_passes=True)], HOSTS[:3]))
+        noise += [next(one.noise_ratio for one in judged.findings if one.measure == "gemm fp32")]
+    assert noise[0] == pytest.approx(0, abs=1e-9)
+    assert noise[1] > 0.5
+
+
+def test_eight_members_find_no_less_than_seven_and_show_a_larger_spread_than_the_assumed_one():
+    random = np.random.default_rng(8)
+    own = {f"n{number}": random.normal(0, 0.01) for number in range(8)}
+    p_values = {}
+    for count in (7, 8):
+        nodes = list(own)[:count]
+        values = {node: np.exp(own[node] + random.normal(0, 0.02, 20) - 0.17 * (node == "n0")) for node in nodes}
+        p_values[count] = place_in_fleet(values, FleetTest(80, 0.02), lower_is_better=False)["n0"].p_value
+    assert p_values[8] < Acceptance().false_alarm_ratio > p_values[7]
+    apart = {node: np.exp(10 * logarithm + random.normal(0, 0.02, 20)) for node, logarithm in own.items()}
+    places = place_in_fleet(apart, FleetTest(80, 0.02), lower_is_better=False)
+    assert all(place.spread_ratio > 0.05 for place in places.values())
+
+
 def test_one_node_has_only_completion_to_show():
     accepted = judge(simulate(np.random.default_rng(1), hosts=["n1"], pairs=0))
     assert accepted.verdict == "healthy"
@@ -102,9 +173,9 @@ def test_a_machine_without_any_measurement_is_broken():
 
 
 def test_nodes_left_out_are_named():
-    series = [make_series(host, "gemm fp32", (1.0, 1.0, 1.0)) for host in HOSTS[:8]]
-    reason = judge(make_measured(series, HOSTS[:8], machine_nodes=9)).reason
-    assert NOT_ALL_NODES.find_in(reason) == {"n": "8", "all": "9"}
+    series = [make_series(host, "gemm fp32", (1.0, 1.0, 1.0)) for host in HOSTS[:16]]
+    reason = judge(make_measured(series, HOSTS[:16], machine_nodes=17)).reason
+    assert NOT_ALL_NODES.find_in(reason) == {"n": "16", "all": "17"}
 
 
 def test_a_large_loss_within_the_noise_is_no_alarm():

@@ -2,7 +2,7 @@
 
 Values are compared as logarithms, so that a loss is a share. The spread of healthy members comes from the fleet: a
 robust scale of the members' medians, which holds the differences between healthy members as well as the noise of the
-repetitions. Up to :data:`LEAST_FLEET` - 1 members show no such spread; then an assumed one joins the measured noise.
+repetitions. Fewer than :data:`LEAST_FLEET` members tell it too badly; then an assumed one joins the measured noise.
 """
 
 import math
@@ -14,8 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-LEAST_FLEET = 8
-"""Members from which on the fleet's own spread is estimated; below, a single bad one would dominate it."""
+LEAST_TO_SEE, LEAST_FLEET = 8, 16
+"""Members from which on their spread counts if it refutes the assumed one, and from which on it always does.
+
+Of fewer, a single bad member would dominate it. Eight give it six degrees of freedom: alone, it would hide a loss of
+24 %, where an assumed spread of 2 % shows one of 13 % (`bench/bench_acceptance.py`).
+"""
+DOUBT = 1.5
+"""Spread of few members over the assumed one that refutes it; 5 % of fleets of eight that are as assumed exceed it."""
 MOST_MEMBERS = 2000
 """Of larger fleets, this many members give the spread: pairs of members grow with the square."""
 MOST_REPEATS = 50
@@ -25,6 +31,8 @@ SHAMOS = 1 / (math.sqrt(2) * stats.norm.ppf(0.75))
 EFFICIENCY = 0.86
 """Of this scale for normal values, relative to the standard deviation (Rousseeuw and Croux 1993): it scales the degrees
 of freedom. The median absolute deviation has 0.37, and needs far more nodes for the same power."""
+FLOOR = 0.05
+"""Smaller shares of noise in a spread leave its degrees of freedom as they are: practically infinite."""
 MEDIAN_VARIANCE = math.pi / 2
 """Variance of a median of normal values over that of their mean."""
 
@@ -78,7 +86,7 @@ class Place:
 
 
 def place_in_fleet(
-    values: Mapping[str, Sequence[float]], test: FleetTest, *, lower_is_better: bool
+    values: Mapping[str, Sequence[float]], test: FleetTest, *, lower_is_better: bool, in_passes: bool = False
 ) -> dict[str, Place]:
     """Return the place of each member; a single member has no score and no p value (NaN).
 
@@ -88,11 +96,19 @@ def place_in_fleet(
         Repetitions of each member, all above 0, in one unit.
     lower_is_better
         For times.
+    in_passes
+        Whether value k of every member comes from the same pass over all members, as many of each. What a pass has in
+        common, such as another load of shared hosts, then counts neither as a loss nor as noise.
     """
     sign = -1.0 if lower_is_better else 1.0
     logs = {name: sign * np.log(np.asarray(own, dtype=np.float64)) for name, own in values.items()}
+    if in_passes:
+        logs, factor = _less_passes(logs)
+    else:
+        factor = 1.0
     medians = np.array([_median(own) for own in logs.values()])
     noise, noise_df = _pooled_noise(list(logs.values()))
+    noise, noise_df = noise * factor, noise_df / factor**2
     repeats = np.median([len(own) for own in logs.values()])
     own_noise = noise * math.sqrt(MEDIAN_VARIANCE / repeats) if repeats > 2 else noise / math.sqrt(repeats)
     spread, scale, freedom = _spread(medians, own_noise, noise_df, test)
@@ -115,11 +131,28 @@ def place_in_fleet(
     }
 
 
+def _less_passes(logs: Mapping[str, Floats]) -> tuple[dict[str, Floats], float]:
+    """Return logarithms less the mean of their pass, and the factor that this took from their standard deviation.
+
+    With the mean, a slow member moves all values alike, so no difference between or within members changes by it; with
+    a median, the middle one of three would have no noise at all.
+    """
+    rows = np.array(list(logs.values()))
+    if len(rows) < 2:
+        return dict(logs), 1.0
+    apart = rows - rows.mean(axis=0) + rows.mean()
+    return dict(zip(logs, apart, strict=True)), math.sqrt(len(rows) / (len(rows) - 1))
+
+
 def _spread(medians: Floats, own_noise: float, noise_df: float, test: FleetTest) -> tuple[float, float, float]:
     """Return the spread between members, the standard deviation of a healthy member's median, and its freedom."""
-    if len(medians) < LEAST_FLEET:
-        assumed = test.assumed_spread_ratio
-        return assumed, math.hypot(assumed, own_noise), max(noise_df, 1.0)
+    assumed = test.assumed_spread_ratio
+    scale = math.hypot(assumed, own_noise)
+    # Without the slowest: of eight members, one that is bad would raise the spread by half.
+    seen = shamos(np.sort(medians)[1:]) if LEAST_TO_SEE <= len(medians) < LEAST_FLEET else 0.0
+    if len(medians) < LEAST_FLEET and seen <= DOUBT * scale:
+        # Only the noise was estimated (Satterthwaite 1946: freedom of a sum of variances, of which one is known).
+        return assumed, scale, max(noise_df, 1.0) / max(own_noise / scale, FLOOR) ** 4
     fleet = shamos(medians[:: -(-len(medians) // MOST_MEMBERS)])
     fleet_df = EFFICIENCY * (len(medians) - 1)
     return fleet, max(fleet, own_noise), fleet_df if fleet >= own_noise else max(noise_df, 1.0)
