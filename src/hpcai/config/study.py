@@ -97,7 +97,7 @@ class Study(Settings):
     )
     corresponds_to: Text = Field(
         default="",
-        description="Published figure that the study is for; the report names it below the figures that it shows first.",
+        description="Published figure that the study is for, named below the figures that the report shows first.",
     )
     predict: Prediction = Field(default=Prediction(), description="Predictions, and the measurements they need.")
     limits: Limits = Limits()
