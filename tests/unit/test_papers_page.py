@@ -1,14 +1,23 @@
-"""The page on the sources' tables and figures names only tables and figures that the report has."""
+"""The page on the sources' tables and figures is true of the catalogue, the rules and the ready studies."""
 
 import re
 from pathlib import Path
 
-from hpcai.catalogue.figures import CHARTS, FIGURES
-from hpcai.catalogue.tables import columns_of, tables
+import yaml
 
-PAGE = Path(__file__).parents[2] / "docs/reference/papers.md"
-STUDIES = Path(__file__).parents[2] / "config/studies"
+from hpcai.catalogue.figures import CHARTS, FIGURES
+from hpcai.catalogue.tables import columns_of, shown_in, tables
+from hpcai.report.sections import SECTIONS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/reference/papers.md"
+STUDIES = ROOT / "config/studies"
+STUDIES_PAGE = ROOT / "docs/how-to/ready_studies.md"
 SOURCES = 5
+DRAWN = {**FIGURES, **CHARTS}
+COMMANDS = ("make run", "snakemake rounds", "snakemake predict", "hpcai mlperf import")
+REFERENCES = {"as Table IV": "Table IV", "the same": "results of a round"}
+"""Commands that are those of an earlier row."""
 
 
 def rows() -> list[list[str]]:
@@ -18,12 +27,76 @@ def rows() -> list[list[str]]:
 
 
 def test_every_part_of_ours_that_is_named_exists() -> None:
-    known = {*tables(), *FIGURES, *CHARTS}
+    known = {*tables(), *DRAWN}
     columns = {name for table in tables() for name in columns_of(table)}
     for theirs, ours, *_ in rows():
         for name in re.findall(r"`([a-z0-9_*]+)`", ours):
             is_column = name in columns or (name.startswith("*") and any(one.endswith(name[1:]) for one in columns))
             assert name in known or is_column, f"{theirs}: {name}"
+
+
+def code(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+def studies_of(command: str) -> list[str]:
+    named = re.search(r"stud(?:y|ies) ((?:`\w+`(?:, )?)+)", command)
+    return code(named[1]) if named else []
+
+
+def titles_of_studies() -> dict[str, tuple[str, list[str]]]:
+    """The source and the figures that the table of ready studies gives each, in words."""
+    lines = [line.strip("|").split(" | ") for line in STUDIES_PAGE.read_text().splitlines() if line.startswith("| `")]
+    return {code(line[0])[0]: (line[2], line[3].strip(" |").lower().split(", ")) for line in lines}
+
+
+def test_every_part_of_ours_is_on_the_report() -> None:
+    shown = {name for section in SECTIONS for name, _ in shown_in(section.anchor)}
+    drawn = {name: one for name, one in DRAWN.items() if one.section in {section.anchor for section in SECTIONS}}
+    shown |= {*drawn, *(table for one in drawn.values() for table in one.tables)}  # linked below the figure
+    columns = {column for name in shown & {*tables()} for column in columns_of(name)}
+    for theirs, ours, *_ in rows():
+        for name in re.findall(r"`([a-z0-9_]+)`", ours):
+            assert name in shown | columns, f"{theirs}: {name}"
+
+
+def test_every_command_exists() -> None:
+    """Other tests look at the words of `make` and `hpcai` on every page."""
+    texts = [path.read_text() for path in (ROOT / "workflow").rglob("*.smk")] + [(ROOT / "Snakefile").read_text()]
+    rules = {name for text in texts for name in re.findall(r"^\s*(?:rule|checkpoint) (\w+):", text, re.MULTILINE)}
+    first = {row[0].partition(":")[0] for row in rows()}
+    assert set(REFERENCES.values()) <= first
+    for theirs, _, command, _ in rows():
+        assert set(re.findall(r"`snakemake (\w+)`", command)) <= rules, theirs
+        refers = any(word in command for word in REFERENCES)
+        assert refers or studies_of(command) or any(word in command for word in COMMANDS), theirs
+
+
+def test_no_row_promises_a_prediction_without_the_command_that_measures_its_inputs() -> None:
+    for theirs, ours, command, _ in rows():
+        stages = {DRAWN[name].stage for name in re.findall(r"`(\w+)`", ours) if name in DRAWN}
+        assert "gpu" not in stages, theirs
+        if "predict" in stages:
+            assert "snakemake predict" in command, theirs
+
+
+def test_every_study_has_a_row_that_names_what_it_shows_first() -> None:
+    named = [(name, theirs, ours) for theirs, ours, command, _ in rows() for name in studies_of(command)]
+    assert {name for name, *_ in named} == {path.name for path in STUDIES.iterdir()}
+    for name, theirs, ours in named:
+        study = yaml.safe_load((STUDIES / name / "cluster.yaml").read_text())
+        missing = {figure for figure in study["show_first"] if f"`{figure}`" not in ours}
+        assert not missing, f"{theirs}: study {name} shows {missing} first"
+
+
+def test_the_page_on_ready_studies_says_what_the_study_files_say() -> None:
+    listed = titles_of_studies()
+    assert set(listed) == {path.name for path in STUDIES.iterdir()}
+    for name, (source, titles) in listed.items():
+        for path in (STUDIES / name).glob("*.yaml"):
+            study = yaml.safe_load(path.read_text())
+            assert study["corresponds_to"] == source, path
+            assert [DRAWN[figure].title.lower() for figure in study["show_first"]] == titles, path
 
 
 def test_every_row_says_what_makes_it_and_what_may_be_missing() -> None:
@@ -33,15 +106,3 @@ def test_every_row_says_what_makes_it_and_what_may_be_missing() -> None:
         assert all(row)
     numbers = {int(one) for row in rows() for one in re.findall(r"^Tables? (\d+)", row[0])}
     assert numbers >= {1, *range(2, 13)} - {7}  # Table 7 stands with Table 1
-
-
-def test_each_figure_that_varies_a_setting_names_the_ready_studies_that_make_it() -> None:
-    named = {
-        row[0].partition(":")[0]: re.findall(r"`(\w+)`", row[2])
-        for row in rows()
-        if re.search(r"stud(?:y|ies) `", row[2])
-    }
-    assert set(named) >= {"Fig. 7", "Figs 12, 13", "Fig. 14", "Figs 4 to 6"}
-    for theirs, names in named.items():
-        assert names, theirs
-        assert all((STUDIES / name / "study.yaml").is_file() for name in names), theirs

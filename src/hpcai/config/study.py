@@ -95,6 +95,10 @@ class Study(Settings):
     show_first: tuple[Name, ...] = Field(
         default=(), description="Figures that the report shows before all else, such as variant_effects or scaling."
     )
+    corresponds_to: Text = Field(
+        default="",
+        description="Published figure that the study is for, named below the figures that the report shows first.",
+    )
     predict: Prediction = Field(default=Prediction(), description="Predictions, and the measurements they need.")
     limits: Limits = Limits()
     acceptance: Acceptance = Field(default=Acceptance(), description="How `snakemake acceptance` judges the machine.")

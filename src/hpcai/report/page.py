@@ -167,13 +167,14 @@ def make_context(material: Material) -> dict[str, Any]:
     made = tuple(_make_section(material, spec) for spec in SECTIONS)
     figures = {part.name: part for section in made for part in section.parts if isinstance(part, Figure)}
     summary = material.summary
+    settings = material.study or {}
     # Each of them is on the page once.
-    wanted = (material.study or {}).get("show_first", ())
-    leading = [figures[name] for name in wanted if name in figures]
+    leading = [figures[name] for name in settings.get("show_first", ()) if name in figures]
     return {
         **_frame_page(material, made),
         "sections": tuple(replace(one, parts=tuple(p for p in one.parts if p not in leading)) for one in made),
         "leading": leading,
+        "corresponds_to": settings.get("corresponds_to", ""),
         "summary": summary,
         "study": material.study,
         "banner": make_banner(summary),

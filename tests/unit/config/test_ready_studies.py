@@ -44,6 +44,7 @@ def test_each_study_is_valid_and_varies_what_it_is_for(path: Path) -> None:
     }
     assert varied - {"variant", "nodes", "ranks_per_node"} >= VARIED[path.parent.name]
     assert campaign.study.show_first
+    assert campaign.study.corresponds_to
     assert {row.benchmark for row in campaign.rows} == set(campaign.benchmarks)
     if path.stem == "cluster":
         assert campaign.machine.nodes > 1

@@ -283,7 +283,7 @@ def test_a_study_shows_its_own_figures_before_all_else(full: Path, tmp_path: Pat
     shutil.copytree(full, results)
     wanted = ["variant_effects", "quality", "unknown"]
     study = json.loads((results / "study.json").read_text())
-    (results / "study.json").write_text(json.dumps({**study, "show_first": wanted}))
+    (results / "study.json").write_text(json.dumps({**study, "show_first": wanted, "corresponds_to": "Paper, Fig. 4"}))
     write_report(results, SOURCES, results / "report.html")
     page = (results / "report.html").read_text()
     reader = read_page(page)
@@ -292,6 +292,7 @@ def test_a_study_shows_its_own_figures_before_all_else(full: Path, tmp_path: Pat
     assert figures[:2] == ["figure-variant-effects", "figure-quality"]
     assert len(figures) == len(set(figures))
     assert page.index('id="figure-quality"') < page.index('id="answer"')
+    assert page.count("Corresponds to Paper, Fig. 4.") == len(figures[:2])
 
 
 def test_answer_joins_scales_and_scores(full: Path, full_page: str) -> None:
