@@ -14,6 +14,7 @@ import pandas as pd
 from hpcai.campaign.doctor import diagnose
 from hpcai.campaign.doctor_text import diagnosis_as_dict
 from hpcai.campaign.efficiency import efficiency_table
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.compare.study import read_study
 from hpcai.config.load import load_campaign, read_plan, refuse_loose_files
 from hpcai.core.files import file_sha256
@@ -29,7 +30,6 @@ from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_
 from hpcai.mlperf_hpc.analysis.round_tables import source_tables
 from hpcai.profiles.collect import Measured, collect_views, read_views
 from hpcai.profiles.reading import read_profiles
-from hpcai.profiles.views import PROFILE_VIEWS
 from hpcai.report.figures import make_figure
 from hpcai.report.material import read_material
 from hpcai.report.page import make_documents
@@ -76,7 +76,7 @@ def parts_of(config: Path) -> dict[str, Part]:
         "tables of runs": _runs,
         "tables of groups": _groups,
         "own runs as a round": _own_round,
-        **{f"profiles of {kind}": partial(_profiles, kind) for kind in PROFILE_VIEWS},
+        **{f"profiles of {kind}": partial(_profiles, kind) for kind in PROFILES},
         "views": partial(_views, campaign),
         "report": _report,
         "compare": _compare,
@@ -143,7 +143,7 @@ def _views(campaign: Any) -> Answer:
         machine=campaign.machine,
         tolerance=campaign.study.limits.disturbance,
     )
-    views = {name for kind in PROFILE_VIEWS.values() for name in kind}
+    views = {name for kind in PROFILES.values() for name in kind.columns}
     files = {name: sorted(map(str, RESULTS.glob(f"characterise/*/{name}.parquet"))) for name in sorted(views)}
     return _texts(collect_views(read_views(files), measured))
 

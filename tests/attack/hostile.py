@@ -118,8 +118,9 @@ def _import(path: Path) -> object:
     rounds = read_rounds([path])
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         write_import(rounds, Path(folder, "out"), write_tables)
-    said = [repair for checked in rounds for repair in checked.round.repairs]
-    if said or not any(checked.round.runs for checked in rounds):
+    runs = [run for checked in rounds for submission in checked.round.submissions for run in submission.runs]
+    said = [repair for place in (*(checked.round for checked in rounds), *runs) for repair in place.repairs]
+    if said or not runs:
         raise HpcaiError(f"said: {said[:1] or 'no run'}")
     return rounds
 

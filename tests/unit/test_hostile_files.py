@@ -1,10 +1,14 @@
 """What is no file, or no file of ours, is refused by every reader of results and settings, and nothing blocks."""
 
 import random
+import subprocess
+import sys
 
 import pytest
 from attack.hostile import HARMLESS, read_all, readers_of
 from attack.hostile_files import files
+from unit.mlperf_hpc.analysis.import_trees import deepcam_logs, write_deepcam
+from workflow_project import ROOT
 
 FILES = files(random.Random(18))
 CHEAP = [name for name in FILES if not name.endswith("bomb")]
@@ -20,3 +24,16 @@ def test_no_reader_takes_it(tmp_path, group, name):
         harmless = {(reader, name), (reader, "*")} & HARMLESS
         assert ending == "refused" or (ending == "accepted" and harmless), (reader, words)
     assert {one.name for one in tmp_path.iterdir()} <= {"hostile"}
+
+
+@pytest.mark.parametrize(("tail", "ending"), [("", "accepted"), (':::MLLOG {"key": ', "refused")])
+def test_the_attacked_import_accepts_a_round_unless_something_in_a_log_was_repaired(tmp_path, tail, ending):
+    write_deepcam(tmp_path / "round", [log + tail for log in deepcam_logs()])
+    reader = {"alone": readers_of([])["published rounds"]["alone"]}
+    assert [found for _, found, _ in read_all(reader, tmp_path / "round")] == [ending]
+
+
+def test_the_program_of_the_attack_starts():
+    """It takes minutes and runs seldom; what it imports changes every day."""
+    program = [sys.executable, ROOT / "tests/attack/run.py", "--help"]
+    assert subprocess.run(program, check=False, capture_output=True).returncode == 0
