@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,7 +36,8 @@ TOO_MANY_THREADS = Message(
     "threads: found {threads}, expected at most {cores}, the cores that may be used here; correct cores_per_rank and "
     "cores_per_node of the machine file, or give the job all cores of its node",
 )
-ENDED_BADLY = Message("subprocess_measure.ended_badly", "{ending}, expected exit status 0: {errors}")
+ENDED_BADLY = Message("subprocess_measure.ended_badly", "{module} {ending}, expected exit status 0: {error}")
+_ERROR = re.compile(r"^(?:[\w.]+(?:Error|Exception)|E\S*).*", re.MULTILINE)
 TIME_UP = Message("subprocess_measure.time_up", "the measurement was ended after {limit_s:g} s")
 TIME_UP_IN = Message("subprocess_measure.time_up_in", "the measurement was ended after {limit_s:g} s, in {trying}")
 
@@ -173,8 +175,8 @@ def _measure_with(program: Sequence[str], options: Options) -> _Found:
         if not process.ending:
             return found
         if process.timed_out or not found.trying or found.trying in crashed:
-            words = ENDED_BADLY(ending=process.ending, errors=process.errors[-2000:])
-            raise LaunchError(f"{' '.join(command)}: {words}")
+            logger.debug("%s: %s", " ".join(command), process.errors)
+            raise LaunchError(ENDED_BADLY(module=program[-1], ending=process.ending, error=last_words(process.errors)))
         crashed.add(found.trying)
         # A method that crashes in one call gives no ceiling in another; the samples of all others count.
         found.samples = [sample for sample in found.samples if name_of(sample) != found.trying]
@@ -359,6 +361,12 @@ def _say_too_slow(way: Way, rate: float) -> str:
         f"one call would take about {way.work / rate:.1f} s at {say_rate(rate, way.unit)}, "
         f"the best rate of less work of this kind; the limit is {LONGEST_CALL_S:g} s"
     )
+
+
+def last_words(errors: str) -> str:
+    """Return the last error that a process printed, or else its last line."""
+    lines = _ERROR.findall(errors) or [line for line in errors.splitlines() if line.strip()] or ["nothing was printed"]
+    return str(lines[-1])[:300]
 
 
 def say_error(error: Exception) -> str:

@@ -1,10 +1,10 @@
 """Measure one accelerator from matrix products to training steps: the command `hpcai gpu` and its preconditions."""
 
+import math
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import yaml
 from hpcai.config.runs import RunPlan
 from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
 from hpcai.core.disturbance import Disturbance
-from hpcai.core.errors import ConfigError, HpcaiError, LaunchError
+from hpcai.core.errors import ConfigError, HpcaiError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message, join
 from hpcai.core.processor import processor_facts
@@ -25,13 +25,15 @@ from hpcai.machine.ceilings.memory import measure_memory
 from hpcai.machine.ceilings.sampling import CeilingReport, report_of
 from hpcai.machine.steps.engines import require_engine
 from hpcai.machine.steps.measure import Case, TooLargeError, model_traffic, time_case
-from hpcai.machine.steps.report import TRACE, StepPrecision, StepReport
+from hpcai.machine.steps.report import PROGRAM, TRACE, StepPrecision, StepReport
 from hpcai.machine.subprocess_measure import DeviceKind
 from hpcai.measure.gpu_tables import Energy, Measured, ceiling_rows, kernel_rows, step_rows
 from hpcai.measure.provenance import source_root
+from hpcai.metrics.cells import number_or_nan
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.metrics.profiles.kernels import kernel_breakdown
 from hpcai.parsers.device_trace import read_device_trace
+from hpcai.parsers.hlo.traffic import read_traffic
 from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.rapl import read_rapl
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
@@ -49,9 +51,12 @@ NO_CHECKOUT = Message(
 NO_TF32 = Message("gpu.no_tf32", "not measured: a processor has no TF32")
 WHICH_GPU = Message("gpu.which", "not measured: which of the {listed} GPUs is used is not known")
 NOT_TRACED = Message("gpu.not_traced", "not measured: {reason}")
+NO_PROGRAM = Message(
+    "gpu.no_program",
+    "not modelled: the engine {engine} does not show the program that it compiled for this device; --engine jax does",
+)
 PRECISIONS: tuple[StepPrecision, ...] = ("fp32", "tf32", "bf16")
 LEAST_BATCH = 1
-CORES_OF_A_COMPILATION = 4
 
 
 @dataclass(frozen=True)
@@ -104,8 +109,6 @@ def measure_device(asked: Asked, say: Callable[[str], object]) -> dict[str, pd.D
         for precision in PRECISIONS:
             say(f"{benchmark} {precision}: training steps, then where their time goes")
             found.append(_measure(asked, plan_of(root, asked, benchmark, precision), batch, precision, say))
-    say("memory traffic of the steps, modelled on the processor")
-    found = _with_traffic(found, cores)
     name = next((one.report.device for one in found if one.report), own_name(asked.device))
     roofs = ceiling_rows(ceilings, asked.device, name)
     return {
@@ -190,6 +193,7 @@ def _measure(
         except HpcaiError as error:
             return Measured(case, reason=str(error))
     kernels, kernel_reason = _kernels(case, report, asked.device)
+    traffic_bytes, traffic_reason = _traffic(case, report, asked.device)
     return Measured(
         case,
         report=report,
@@ -197,6 +201,8 @@ def _measure(
         disturbance=disturbance,
         kernels=kernels,
         kernel_reason=kernel_reason,
+        traffic_bytes=traffic_bytes,
+        traffic_reason=traffic_reason,
     )
 
 
@@ -261,30 +267,22 @@ def _kernels(case: Case, report: StepReport, device: DeviceKind) -> tuple[pd.Dat
     return kernel_breakdown(grouped.agg(calls=("self_s", "size"), total_s=("self_s", "sum"))), ""
 
 
-def _with_traffic(found: Sequence[Measured], cores: int) -> list[Measured]:
-    """Return the measurements with the modelled traffic of their steps.
+def _traffic(case: Case, report: StepReport, device: DeviceKind) -> tuple[float, str]:
+    """Return the modelled traffic of a sample [bytes], NaN with the reason if there is none.
 
-    Compiling a network of official size for a processor takes minutes, so the models run side by side after all times
-    were taken. A step in TF32 is the program of fp32.
+    JAX's program is read as XLA compiled it for the device. TensorFlow's is compiled for a processor, and says nothing
+    of another device, which fuses other operations.
     """
-    cases = {_program_of(one): one.case for one in found if one.report}
-    with ThreadPoolExecutor(max(1, cores // CORES_OF_A_COMPILATION)) as pool:
-        told = dict(zip(cases, pool.map(_traffic, cases.values()), strict=True))
-    traffic = [told.get(_program_of(one), (None, "")) for one in found]
-    return [replace(one, traffic_bytes=of[0], traffic_reason=of[1]) for one, of in zip(found, traffic, strict=True)]
-
-
-def _program_of(one: Measured) -> tuple[str, str]:
-    return one.case.plan.benchmark.name, one.case.plan.point.precision
-
-
-def _traffic(case: Case) -> tuple[float | None, str]:
-    """Return the modelled traffic of a sample [bytes], or why there is none."""
     try:
+        if case.engine == "jax":
+            traffic = read_traffic(case.folder / PROGRAM)
+            return traffic.accessed_bytes / report.batch, traffic.reason
+        if device == "gpu":
+            return math.nan, NO_PROGRAM(engine=case.engine)
         (hlo,) = [count for count in model_traffic(case).counts if count.method == "hlo"]
-    except LaunchError as error:
-        return None, str(error)
-    return hlo.memory_bytes_per_sample, hlo.reason or "" if hlo.memory_bytes_per_sample is None else ""
+    except HpcaiError as error:
+        return math.nan, str(error)
+    return number_or_nan(hlo.memory_bytes_per_sample), "" if hlo.memory_bytes_per_sample else hlo.reason or ""
 
 
 def own_name(device: DeviceKind) -> str:

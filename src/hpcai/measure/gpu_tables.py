@@ -34,6 +34,11 @@ ABOVE = Message(
     "gpu_tables.above",
     "the steps are faster than the matrix products ({ratio:.2f} of their rate): the ceiling or the count is wrong",
 )
+ABOVE_ROOF = Message(
+    "gpu_tables.above_roof",
+    "the steps are faster than their roof ({ratio:.2f} of it): the modelled traffic or a ceiling is wrong, so neither "
+    "an intensity nor a roof is shown",
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Measured:
     disturbance: tuple[Disturbance, ...] = ()
     kernels: pd.DataFrame | None = None
     kernel_reason: str = ""
-    traffic_bytes: float | None = None
+    traffic_bytes: float = math.nan
     traffic_reason: str = ""
     reason: str = ""
 
@@ -126,9 +131,12 @@ def _step_row(one: Measured, ceilings: pd.DataFrame, official: bool) -> dict[str
     rate = report.batch / step_s
     flop_rate = rate * report.flop_per_sample
     gemm = _ceiling(ceilings, "gemm", report.precision)
-    intensity = divide(report.flop_per_sample, number_or_nan(one.traffic_bytes))
+    intensity = divide(report.flop_per_sample, one.traffic_bytes)
     roof = _lower(gemm, intensity * _ceiling(ceilings, "memory", ""))
-    share, reasons = divide(flop_rate, gemm), []
+    share, reasons, traffic_reason = divide(flop_rate, gemm), [], one.traffic_reason
+    if flop_rate > roof:
+        traffic_reason = ABOVE_ROOF(ratio=divide(flop_rate, roof))
+        intensity = roof = math.nan
     if math.isnan(gemm):
         reasons.append(str(NO_CEILING(precision=report.precision)))
     elif share > 1:
@@ -153,8 +161,8 @@ def _step_row(one: Measured, ceilings: pd.DataFrame, official: bool) -> dict[str
         "mean_power_w": one.energy.mean_power_w,
         "power_instrument": one.energy.instrument,
         "power_reason": one.energy.reason,
-        "memory_bytes_per_sample": number_or_nan(one.traffic_bytes),
-        "traffic_reason": one.traffic_reason,
+        "memory_bytes_per_sample": one.traffic_bytes,
+        "traffic_reason": str(traffic_reason),
         "intensity_flop_per_byte": intensity,
         "roof_flop_per_s": roof,
         "roof_ratio": divide(flop_rate, roof),

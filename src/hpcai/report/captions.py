@@ -80,8 +80,9 @@ def render_text(material: Material, template: Path) -> str:
     runs = material.table("mlperf_runs")
     rounds = sorted(runs["origin"].unique()) if len(runs) else []
     summary = material.summary
-    shows_rounds = bool(rounds) and template.stem in FIGURES and FIGURES[template.stem].stage == "rounds"
-    if not summary and not shows_rounds and template.stem != LANDING:
+    stage = FIGURES[template.stem].stage if template.stem in FIGURES else ""
+    needs_study = template.stem != LANDING and stage != "gpu" and not (rounds and stage == "rounds")
+    if not summary and needs_study:
         return NOTHING
     parts = {name: (summary or {}).get(name) or {} for name in PARTS}
     context = {"summary": summary, "rounds": rounds, "notice": text((summary or {}).get("notice", "")), **parts}

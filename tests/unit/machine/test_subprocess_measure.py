@@ -266,7 +266,8 @@ def test_a_process_that_cannot_start_measuring_is_a_row_with_its_reason(program)
     text = "import sys\nprint('no luck', file=sys.stderr)\nsys.exit(3)"
     (missing,) = measure_apart("gemm", program(text), [1], "cpu", 2).not_measured
     assert (missing.kind, missing.threads) == ("gemm", 1)
-    assert subprocess_measure.ENDED_BADLY(ending="ended with 3", errors="no luck") in missing.reason
+    words = {"module": "crashing", "ending": "ended with 3", "error": "no luck"}
+    assert missing.reason == subprocess_measure.ENDED_BADLY(**words)
 
 
 def test_a_process_that_hangs_is_ended(program, monkeypatch):

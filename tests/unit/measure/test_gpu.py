@@ -14,10 +14,29 @@ from hpcai.machine.ceilings.sampling import CeilingReport, NotMeasured, Sample, 
 from hpcai.machine.steps import engines
 from hpcai.machine.steps.engines import NOT_BUILT, NOT_INSTALLED
 from hpcai.machine.steps.measure import Case, TooLargeError
-from hpcai.machine.steps.report import Block, StepReport
+from hpcai.machine.steps.report import PROGRAM, Block, StepReport
 from hpcai.measure import gpu
-from hpcai.measure.gpu import NO_GPU, NO_TF32, WHICH_GPU, Asked, measure_device, own_index, plan_of, require_device
-from hpcai.measure.gpu_tables import ABOVE, Energy, Measured, ceiling_rows, kernel_rows, say_steps, step_rows
+from hpcai.measure.gpu import (
+    NO_GPU,
+    NO_PROGRAM,
+    NO_TF32,
+    WHICH_GPU,
+    Asked,
+    measure_device,
+    own_index,
+    plan_of,
+    require_device,
+)
+from hpcai.measure.gpu_tables import (
+    ABOVE,
+    ABOVE_ROOF,
+    Energy,
+    Measured,
+    ceiling_rows,
+    kernel_rows,
+    say_steps,
+    step_rows,
+)
 from hpcai.measure.provenance import source_root
 from hpcai.metrics.profiles.kernels import kernel_breakdown
 from hpcai.report.own_pages import write_page_of_device
@@ -84,6 +103,41 @@ def test_samples_have_their_official_size(tmp_path) -> None:
     assert (resnet.benchmark.data.crop, resnet.point.precision, resnet.point.engine) == (224, "bf16", "tensorflow")
 
 
+def test_steps_above_their_roof_show_that_the_traffic_is_wrong(tmp_path) -> None:
+    roofs = ceiling_rows(ceilings(bf16=3.2e14, memory=1e12), "gpu", "one")
+    (row,) = step_rows([measured(tmp_path, traffic_bytes=1e10)], roofs, "gpu", official=True).to_dict("records")
+    assert row["traffic_reason"] == ABOVE_ROOF(ratio=1.6)
+    assert all(math.isnan(row[name]) for name in ("intensity_flop_per_byte", "roof_flop_per_s", "roof_ratio"))
+    assert row["rate_flop_per_s"] == pytest.approx(1.6e14)
+
+
+PROGRAM_OF_A_STEP = """HloModule jit__train, is_scheduled=true
+
+ENTRY %main (x: f32[100]) -> f32[100] {
+  %x = f32[100] parameter(0)
+  ROOT %y = f32[100] negate(%x)
+}
+"""
+
+
+def test_traffic_is_that_of_the_program_that_was_timed(stubbed, monkeypatch, tmp_path) -> None:
+    def time_case(case: Case) -> StepReport:
+        (case.folder / PROGRAM).write_text(PROGRAM_OF_A_STEP)
+        return step_report(case.batch, precision=case.precision)
+
+    monkeypatch.setattr(gpu, "time_case", time_case)
+    monkeypatch.setattr(gpu, "require_device", lambda _: ROOT)
+    steps = measure_device(asked(tmp_path / "raw", engine="jax"), print)["gpu_steps"].set_index("benchmark")
+    assert set(steps.loc["cosmoflow", "memory_bytes_per_sample"]) == {2 * 400 / 16}
+
+
+def test_a_program_that_was_not_compiled_for_the_device_says_nothing_of_it(stubbed, tmp_path) -> None:
+    steps = measure_device(asked(tmp_path / "raw"), print)["gpu_steps"]
+    timed = steps[steps["status"] != "not measured"]
+    assert set(timed["traffic_reason"]) == {NO_PROGRAM(engine="tensorflow")}
+    assert timed["intensity_flop_per_byte"].isna().all()
+
+
 @pytest.fixture
 def stubbed(monkeypatch):
     """A device whose memory holds four samples, where ResNet-50 fails in bf16."""
@@ -137,14 +191,15 @@ def test_a_processor_has_no_tf32_and_its_page_says_what_it_is(stubbed, tmp_path)
 def test_rates_shares_and_roofs(tmp_path) -> None:
     energy = Energy(2.0, 300.0, "nvml")
     roofs = ceiling_rows(ceilings(bf16=3.2e14, memory=1e12), "gpu", "one")
-    found = [measured(tmp_path, energy=energy, traffic_bytes=1e10)]
+    found = [measured(tmp_path, energy=energy, traffic_bytes=5e9)]
     (row,) = step_rows(found, roofs, "gpu", official=True).to_dict("records")
     assert row["rate_samples_per_s"] == pytest.approx(160)
     assert row["rate_flop_per_s"] == pytest.approx(1.6e14)
     assert row["gemm_share_ratio"] == pytest.approx(0.5)
     assert (row["goal_ratio"], row["energy_per_sample_j"], row["method"]) == (0.5, 2.0, "measured")
-    # 1e12 FLOP for 1e10 bytes: 100 FLOP/B x 1e12 B/s is below the products.
-    assert row["roof_flop_per_s"] == pytest.approx(1e14)
+    # 1e12 FLOP for 5e9 bytes: 200 FLOP/B x 1e12 B/s is below the products.
+    assert row["roof_flop_per_s"] == pytest.approx(2e14)
+    assert row["roof_ratio"] == pytest.approx(0.8)
     assert roofs.set_index("precision").loc["tf32", "reason"] == "too old"
     assert "50 %" in say_steps(pd.DataFrame([row]))
 

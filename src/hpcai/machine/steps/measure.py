@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,8 @@ from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
-from hpcai.machine.steps.report import MODULE, OUTPUT, PLAN, StepPrecision, StepReport, report_path
+from hpcai.machine.steps.report import MODULE, OUTPUT, PLAN, PROGRAM, StepPrecision, StepReport, report_path
+from hpcai.machine.subprocess_measure import last_words
 from hpcai.machine.work.step import WorkReport
 from hpcai.records.run import read_part
 
@@ -22,9 +24,10 @@ ENDED = Message("steps.ended", "the process ended with {status}: {words}; see {l
 TIME_UP = Message("steps.time_up", "the process was ended after {limit_s:g} s; see {log}")
 LONGEST_S = 1200.0
 """Time limit [s]; compiling a network of official size takes minutes."""
+DUMP = "--xla_dump_to={folder} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=.*_train.*"
+"""XLA's flags that make it write the timed program as it compiled it for the device."""
 NO_MEMORY = re.compile(r"RESOURCE_EXHAUSTED|out of memory|\bOOM\b", re.IGNORECASE)
 Report = TypeVar("Report", bound=BaseModel)
-_ERROR = re.compile(r"^(?:[\w.]+(?:Error|Exception)|E\S*).*", re.MULTILINE)
 
 
 class TooLargeError(LaunchError):
@@ -78,11 +81,18 @@ def time_case(case: Case) -> StepReport:
     words = ["--folder", str(case.folder), *options, "--seconds", f"{case.seconds:g}"]
     # Keras reads it at import.
     asked = {"KERAS_BACKEND": "jax" if case.engine == "jax" else "tensorflow"}
-    return _run([MODULE, *words], case.folder, StepReport, report_path(case.folder), asked)
+    if case.engine != "jax":
+        return _run([MODULE, *words], case.folder, StepReport, report_path(case.folder), asked)
+    with tempfile.TemporaryDirectory(dir=case.folder) as dumped:
+        asked["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DUMP.format(folder=Path(dumped).resolve())}"
+        report = _run([MODULE, *words], case.folder, StepReport, report_path(case.folder), asked)
+        for program in Path(dumped).glob("*_after_optimizations.txt"):
+            program.replace(case.folder / PROGRAM)
+    return report
 
 
 def model_traffic(case: Case) -> WorkReport:
-    """Count work and traffic of a single-sample step as compiled by XLA, on the processor.
+    """Count work and traffic of TensorFlow's single-sample step, as XLA compiles it for a processor.
 
     Raises
     ------
@@ -114,10 +124,5 @@ def _run(words: list[str], folder: Path, kind: type[Report], path: Path, variabl
     if done.returncode:
         told = log.read_bytes()[before:].decode(errors="replace")
         kind_of_error = TooLargeError if NO_MEMORY.search(told) else LaunchError
-        raise kind_of_error(ENDED(status=done.returncode, words=_last_words(told), log=log))
+        raise kind_of_error(ENDED(status=done.returncode, words=last_words(told), log=log))
     return read_part(kind, path)
-
-
-def _last_words(text: str) -> str:
-    lines = _ERROR.findall(text) or [line for line in text.splitlines() if line.strip()] or ["nothing was printed"]
-    return str(lines[-1])[:300]

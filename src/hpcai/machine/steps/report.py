@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 StepPrecision = Literal["fp32", "tf32", "bf16"]
 Place = Literal["device", "host"]
 MODULE = "hpcai.machine.steps.process"
-REPORT, PLAN, TRACE, OUTPUT = "steps.json", "plan.json", "steps.xplane.pb", "output.log"
+REPORT, PLAN, TRACE, PROGRAM, OUTPUT = "steps.json", "plan.json", "steps.xplane.pb", "steps.hlo.txt", "output.log"
 """Files in the folder of one case."""
 
 

@@ -9,7 +9,7 @@ Dimensions = tuple[int, ...]
 _START = re.compile(r"\s*(?P<root>ROOT )?%?(?P<name>[A-Za-z_][\w.-]*) = ")
 _OPERATION = re.compile(r" (?P<operation>[a-z][a-z0-9-]*)\(")
 _ARRAY = re.compile(r"(?P<type>[a-z]+[0-9a-z]*)\[(?P<dimensions>[0-9,<=]*)\](?:\{[^{}]*\})?")
-_OPERAND = re.compile(r"(?:(?P<type>[a-z0-9]+\[[^%]*|\([^%]*\)) )?%?(?P<name>[A-Za-z_][\w.-]*)")
+_OPERAND = re.compile(r"(?:(?P<type>[a-z0-9]+\[[^%]*|\([^%]*\)) )?%?(?P<name>[A-Za-z_][\w.-]*(?:#\d+)?)")
 _CALLS = re.compile(
     r"(?P<role>calls|to_apply|body|condition|\w+_computations?)=(?:\{(?P<many>[^}]*)\}|%?(?P<one>[\w.-]+))"
 )
@@ -67,6 +67,34 @@ class Instruction:
         """Return the value of an attribute without braces; blank if absent."""
         found = re.search(rf"(?:^|[ ,]){re.escape(name)}=(?:\{{([^}}]*)\}}|([^ ,]+))", self.attributes)
         return (found[1] or found[2] or "") if found else ""
+
+    def element(self, place: int) -> "Instruction":
+        """Return the instruction that newer versions of XLA leave out and write as ``name#place``: a tuple's element.
+
+        Raises
+        ------
+        HloError
+            If the result has no such element.
+        """
+        types = [found[0] for found in _ARRAY.finditer(self.type)]
+        if place >= len(types):
+            raise HloError(f"{self.name} has {len(types)} results, but {self.name}#{place} is used")
+        operands = (Operand(self.name, ""),)
+        name, type_text = f"{self.name}#{place}", types[place]
+        return Instruction(
+            self.line, name, False, type_text, "get-tuple-element", operands, f"index={place}", (), None, "", ""
+        )
+
+    @property
+    def is_cudnn(self) -> bool:
+        """Whether it calls cuDNN, which stands for convolutions in programs for NVIDIA's GPUs."""
+        return self.operation == "custom-call" and 'custom_call_target="__cudnn$' in self.attributes
+
+    @property
+    def result_bytes(self) -> int:
+        """Size of its result [byte], without the workspace that cuDNN's calls return last."""
+        sizes = [_array_bytes(found["type"], found["dimensions"]) for found in _ARRAY.finditer(self.type)]
+        return sum(sizes[:-1] if self.is_cudnn else sizes)
 
 
 def parse_instruction(text: str, line: int) -> Instruction:

@@ -20,6 +20,8 @@ MULTIPLYING = ("convolution", "dot")
 
 _HEAD = re.compile(r"HloModule (?P<name>[^\s,]+)")
 _COMPUTATION = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[A-Za-z_][\w.-]*) (?:\(.*\) -> .* )?\{")
+_TABLED = re.compile(r'\d+ (?:"|\{).*')
+"""An entry of the tables of files and stack frames that newer versions of XLA put before the computations."""
 _SIGNS = ("dim_labels", "lhs_contracting_dims")
 """Attributes that only convolutions and dots have; they reveal one whose operation name was damaged."""
 _EFFECTS = {"infeed", "outfeed", "send", "send-done", "recv", "recv-done", "custom-call"}
@@ -154,7 +156,7 @@ def _begin(module: Module, line: str, number: int) -> Computation | None:
         computation = Computation(found["name"], bool(found["entry"]))
         module.computations[computation.name] = computation
         return computation
-    if " = " in line or line.endswith(("{", "}")):
+    if not _TABLED.fullmatch(line) and (" = " in line or line.endswith(("{", "}"))):
         module.reasons.append(f"line {number}: found {line[:40]!r}, expected the head of a computation")
         module.lost += any(f" {operation}(" in line for operation in MULTIPLYING)
     return None
@@ -165,14 +167,24 @@ def _add(module: Module, computation: Computation, line: str, number: int) -> No
         instruction = parse_instruction(line, number)
         if instruction.name in computation.instructions:
             raise HloError(f"line {number}: a second {instruction.name}")
-        if instruction.operation not in MULTIPLYING and any(map(instruction.attribute, _SIGNS)):
+        multiplies = instruction.operation in MULTIPLYING or instruction.is_cudnn
+        if not multiplies and any(map(instruction.attribute, _SIGNS)):
             raise HloError(f"line {number}: {instruction.operation} has what only convolutions and dots have")
+        _add_elements(computation, instruction)
     except HloError as error:
         module.reasons.append(f"{error}; it was skipped")
         module.lost += 1
         computation.whole = False
         return
     computation.instructions[instruction.name] = instruction
+
+
+def _add_elements(computation: Computation, instruction: Instruction) -> None:
+    """Add the elements of tuples that an instruction uses as ``name#place``."""
+    for operand in instruction.operands:
+        source, mark, place = operand.name.partition("#")
+        if mark and operand.name not in computation.instructions and source in computation.instructions:
+            computation.instructions[operand.name] = computation.instructions[source].element(int(place))
 
 
 def _check_names(module: Module, computation: Computation) -> None:

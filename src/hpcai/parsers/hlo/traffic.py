@@ -121,7 +121,7 @@ def _accessed_bytes(one: Instruction, computation: Computation, module: Module) 
         return UNKNOWN
     if one.operation == "fusion":
         return _fused_bytes(module.computations[next(callee for role, callee in one.calls if role == "calls")])
-    result, sizes = size_bytes(one.type), [size_bytes(operand.type) for operand in operands]
+    result, sizes = one.result_bytes, [size_bytes(operand.type) for operand in operands]
     match one.operation:
         case "slice" | "dynamic-slice" | "gather":
             return 2 * result + sum(sizes[1:])

@@ -66,6 +66,41 @@ def test_a_product_reads_both_factors_and_writes_the_product(
     assert found.compulsory_bytes == found.accessed_bytes
 
 
+STACK = """
+FileNames
+1 "step.py"
+
+FunctionNames
+1 "Engine._train"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=8 end_line=9 column=11 end_column=42}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+"""
+
+
+def test_a_program_for_a_gpu_calls_cudnn_whose_workspace_is_no_traffic(tmp_path: Path) -> None:
+    """The form that XLA of JAX 0.11 writes: tables of stack frames, and elements of tuples without a line."""
+    call = 'window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f, custom_call_target="__cudnn$convForward"'
+    lines = (
+        parameter("x", "2,10,4"),
+        parameter("k", "3,4,8", 1),
+        f"%conv = (f32[2,10,8]{{2,1,0}}, u8[999]{{0}}) custom-call(%x, %k), {call}",
+        "%y = f32[2,10,8] negate(%conv#0)",
+    )
+    found = accessed(tmp_path, *lines, before=STACK)
+    image, kernel, output = 2 * 10 * 4, 3 * 4 * 8, 2 * 10 * 8
+    assert found == FLOAT * (image + kernel + output + 2 * output)
+
+
+def test_an_element_that_a_tuple_lacks_is_missing(tmp_path: Path) -> None:
+    lines = (parameter("x", "10"), "%t = (f32[10], f32[10]) fft(%x)", "%y = f32[10] negate(%t#2)")
+    assert math.isnan(read(tmp_path, HEAD + entry(*lines)).accessed_bytes)
+
+
 def test_an_intermediate_result_goes_to_memory_and_back(tmp_path: Path) -> None:
     once = accessed(tmp_path, parameter("x", "10"), "%y = f32[10] negate(%x)")
     twice = accessed(tmp_path, parameter("x", "10"), "%y = f32[10] negate(%x)", "%z = f32[10] exponential(%y)")
