@@ -304,3 +304,6 @@ def test_the_tables_above_a_study_are_taken_rather_than_those_of_the_clone(tmp_p
     done = call_snakemake("measure", "--dry-run", *place)
     assert done.returncode == 0, done.stdout
     assert re.search(r"^train +6$", done.stdout, re.MULTILINE), done.stdout
+    # The Snakemake that writes its report starts from results/study.json, above which there are no tables.
+    done = call_snakemake("workflow_report", "--dry-run", "--printshellcmds", *place)
+    assert f"--config config_dir={folder} " in done.stdout, done.stdout

@@ -44,6 +44,11 @@ def test_each_study_is_valid_and_varies_what_it_is_for(path: Path) -> None:
     }
     assert varied - {"variant", "nodes", "ranks_per_node"} >= VARIED[path.parent.name]
     assert campaign.study.show_first
+    scales = {(row.benchmark, row.variant): set() for row in campaign.rows}
+    for row in campaign.rows:
+        scales[row.benchmark, row.variant].add((row.nodes, row.ranks_per_node))
+    if "scaling" in campaign.study.show_first:
+        assert max(map(len, scales.values())) > 1, "at one scale the figure is empty"
     assert campaign.study.corresponds_to
     assert {row.benchmark for row in campaign.rows} == set(campaign.benchmarks)
     if path.stem == "cluster":
