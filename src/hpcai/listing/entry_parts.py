@@ -12,8 +12,8 @@ from hpcai.listing.entries import Reason, Value
 from hpcai.metrics.cells import Row
 from hpcai.metrics.scores.validity import split_reasons
 
-FUTURE = Message("own.future", "found the date {date}, after today, {today}")
-NOT_VALID = Message("own.not_valid", "{reason}")
+FUTURE = Message("entry_parts.future", "found the date {date}, after today, {today}")
+NOT_VALID = Message("entry_parts.not_valid", "{reason}")
 
 
 def refuse_future(text: str, today: datetime.date, place: str) -> None:

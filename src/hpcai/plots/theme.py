@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -103,9 +104,14 @@ def new_figure(rows: int, columns: int, height: float = 3.1, slots: int = 0) -> 
 
 
 def panels(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Split a table into titled panels, one per benchmark and variant."""
-    groups = frame.groupby(["benchmark", "variant"], sort=True)
+    """Split a table into titled panels, one per benchmark and variant; `batch_64` comes before `batch_128`."""
+    groups = sorted(frame.groupby(["benchmark", "variant"]), key=lambda group: [*map(_by_number, group[0])])
     return [(f"{benchmark}, {variant}", part) for (benchmark, variant), part in groups]
+
+
+def _by_number(name: str) -> list[tuple[str, int]]:
+    """Return a key that sorts the numbers in names by value."""
+    return [(words, int(number or -1)) for words, number in re.findall(r"(\D*)(\d*)", name)]
 
 
 def set_title(axes: Axes, *words: str) -> None:
