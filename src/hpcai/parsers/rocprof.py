@@ -30,7 +30,7 @@ COPY = re.compile(r"__amd_rocclr_copy\w*|__amd_rocclr_(?:read|write)Buffer\w*|(?
 FILL = re.compile(r"__amd_rocclr_(?:fill|initHeap)\w*")
 """Kernels with which the runtime copies, fills, and sets up the device's heap; none is work of the program."""
 ROOT = "rocprofiler-sdk-tool"
-SHAPES = {dict: "an object", list: "a list"}
+SHAPES: Mapping[type, str] = {dict: "an object", list: "a list"}
 Row = Mapping[str, str]
 
 
