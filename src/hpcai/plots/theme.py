@@ -148,6 +148,7 @@ def sentence_figure(title: str, sentence: str) -> Figure:
     lines = textwrap.wrap(sentence, LINE)
     figure, grid = new_figure(1, 1, height=LINE_HEIGHT * (len(lines) + 1))
     axes = grid[0][0]
+    axes.set(xticks=[], yticks=[])
     axes.set_axis_off()
     axes.set_title(title, loc="left")
     axes.text(0.0, 1.0, "\n".join(lines), transform=axes.transAxes, va="top")
