@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 from attack.published import folder_problem
-from attack.study import write_config
+from attack.study import write_config, write_stub_config
 from attack.tally import Tally
 from end_to_end.hit_ranks import ranks_of
 from workflow_project import STUB_RANKS, Project, edit_yaml
@@ -213,11 +213,10 @@ def _hit_controller(tally: Tally, folder: Path, random_numbers: random.Random, c
     for number in range(count):
         own = folder / str(number)
         own.mkdir(parents=True)
-        study = write_config(own / "config")
+        study = write_stub_config(own / "config")
         words = ["measure", "--snakefile", str(Project(own).root / "Snakefile"), "--directory", str(own)]
         words += ["--workflow-profile", str(Project(own).root / "profiles/default"), "--configfile", str(study)]
         words += ["--config", f"config_dir={study.parent}"]
-        (own / "config/runs/attacked.tsv").write_text(_stub_rows(own / "config/runs/attacked.tsv"))
         program = str(Path(sys.executable).with_name("snakemake"))
         log = own / "first.log"
         with log.open("wb") as output:
@@ -239,9 +238,3 @@ def _hit_controller(tally: Tally, folder: Path, random_numbers: random.Random, c
             tally.add("the controller", what, "silent", words_of)
         else:
             tally.add("the controller", what, "survived")
-
-
-def _stub_rows(table: Path) -> str:
-    """Return the rows of a run table whose ranks are no real ones."""
-    lines = table.read_text().splitlines()
-    return "\n".join(line for line in lines if "\treal\t" not in line) + "\n"

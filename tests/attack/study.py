@@ -38,6 +38,15 @@ def write_config(folder: Path) -> Path:
     return folder / "tiny.yaml"
 
 
+def write_stub_config(folder: Path) -> Path:
+    """Write the study without the runs that are trained for real, nor profiles of them; return the study file."""
+    study = write_config(folder)
+    table = folder / "runs/attacked.tsv"
+    table.write_text("".join(line for line in table.read_text().splitlines(True) if "\treal\t" not in line))
+    edit_yaml(study, profile_variants=[])
+    return study
+
+
 def make_study(folder: Path) -> Path:
     """Measure a small study and make its report; return its working folder. A finished one is only looked at."""
     study = folder / "config/tiny.yaml"

@@ -7,8 +7,11 @@ import sys
 import pytest
 from attack.hostile import HARMLESS, read_all, readers_of
 from attack.hostile_files import files
+from attack.study import write_config, write_stub_config
 from unit.mlperf_hpc.analysis.import_trees import deepcam_logs, write_deepcam
 from workflow_project import ROOT
+
+from hpcai.config.load import load_study_file
 
 FILES = files(random.Random(18))
 CHEAP = [name for name in FILES if not name.endswith("bomb")]
@@ -37,3 +40,9 @@ def test_the_program_of_the_attack_starts():
     """It takes minutes and runs seldom; what it imports changes every day."""
     program = [sys.executable, ROOT / "tests/attack/run.py", "--help"]
     assert subprocess.run(program, check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(("write", "variants"), [(write_config, {"w", "real"}), (write_stub_config, {"w"})])
+def test_the_studies_that_are_attacked_are_valid(tmp_path, write, variants):
+    campaign = load_study_file(write(tmp_path / "config"))
+    assert {row.variant for row in campaign.rows} == variants

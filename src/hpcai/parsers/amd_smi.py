@@ -4,7 +4,6 @@ Formats: AMD SMI's documentation (rocm.docs.amd.com/projects/amdsmi) and public 
 both; CSV has no units. Time stamps are whole seconds since 1970, so that more than one sample in a second has no time.
 """
 
-import csv
 import json
 import math
 import re
@@ -18,6 +17,7 @@ from hpcai.parsers.findings import Findings, read_whole_lines, to_number
 from hpcai.parsers.power_samples import COLUMNS, count_from_first, explain_missing, keep_plausible_devices, sample
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+from hpcai.parsers.text import split_csv
 
 ONE_MOMENT = Message("amd_smi.one_moment", "no time stamps: power at a single time, no energy from it")
 NO_NUMBER = Message("amd_smi.no_number", "found {text!r} as {column}, expected a number or N/A")
@@ -90,10 +90,10 @@ def _rows(findings: Findings, lines: list[str]) -> Iterator[tuple[int, Cells]]:
     """Yield line number and cells of a table whose header is repeated at each sample; cells may hold lists."""
     header: list[str] = []
     for number, line in enumerate(lines, 1):
-        fields = [cell.strip() for cell in next(csv.reader([line]), [])]
+        fields = [cell.strip() for cell in split_csv(line)]
         if "gpu" in fields and set(fields) & set(UNITS):
             header = fields
-        elif header and fields:
+        elif header and line.strip():
             if len(fields) == len(header):
                 yield number, dict(zip(header, fields, strict=True))
             else:
@@ -106,7 +106,7 @@ def _documents(text: str) -> Iterator[tuple[int, Cells]]:
     while place < len(text):
         try:
             found, place = decoder.raw_decode(text, place)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         place = next((at for at in range(place, len(text)) if not text[at].isspace() and text[at] != ","), len(text))
         entries = found.get("gpu_data", [found]) if isinstance(found, dict) else found

@@ -1,6 +1,8 @@
-"""Repair foreign JSON: Python's reader accepts surrogates that no file can store afterwards."""
+"""Read foreign JSON: Python's reader accepts surrogates that no file can store, and fails on deep nesting."""
 
+import json
 import re
+from typing import Any
 
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -24,3 +26,17 @@ def replace_surrogates(text: str) -> tuple[str, int]:
         return r"\ufffd"
 
     return (_ESCAPE.sub(replace, text), count) if r"\u" in text else (text, 0)
+
+
+def read_json(text: str) -> Any:  # noqa: ANN401  JSON
+    """Return the one value of a foreign JSON text, without lone surrogates.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, nested more deeply than Python can follow, or has a number of more than 4300 digits.
+    """
+    try:
+        return json.loads(replace_surrogates(text)[0])
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error

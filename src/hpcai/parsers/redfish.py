@@ -4,7 +4,6 @@ Formats: DMTF DSP0268, ``/redfish/v1/Chassis/ID/Power`` (#Power, its list PowerC
 ``/redfish/v1/Chassis/ID/EnvironmentMetrics`` (#EnvironmentMetrics, PowerWatts and EnergyJoules or EnergykWh).
 """
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings
+from hpcai.parsers.json_text import read_json
 from hpcai.parsers.power_samples import COLUMNS, explain_missing, sample
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
@@ -45,7 +45,7 @@ def read_redfish(path: Path) -> Reading:
     """
     findings = Findings(path, TOOL)
     try:
-        found = json.loads("\n".join(read_lines(path, TOOL)))
+        found = read_json("\n".join(read_lines(path, TOOL)))
     except ValueError as error:
         raise nothing_read(path, TOOL, f"no JSON ({error})"[:120], ADVICE) from error
     if not isinstance(found, dict):
@@ -130,8 +130,12 @@ def _name(control: Mapping[str, Any], number: int) -> str:
 
 
 def _number(value: object) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else math.nan  # type: ignore[arg-type]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value) if math.isfinite(value) else math.nan
+    except OverflowError:  # an integer of more than 308 digits
+        return math.nan
 
 
 READER = Reader("redfish", "power in a resource of Redfish", read_redfish, looks=(TOOL,))

@@ -5,19 +5,21 @@ Times are in nanoseconds. The columns vary with the version; only those that all
 an end mark: a trace that was cut at a line end looks like a shorter one.
 """
 
-import csv
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpcai.core.messages import Message
+from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message, at
 from hpcai.parsers.findings import Findings, read_whole_lines, to_count
+from hpcai.parsers.json_text import read_json
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
+from hpcai.parsers.text import split_csv
 
 NO_TIMES = Message("rocprof.no_times", "found {start!r} to {end!r}, expected a start and a later end in nanoseconds")
+OTHER_SHAPE = Message("rocprof.other_shape", "found {found} as {part}, expected {expected}; {advice}")
 
 TOOL = "a trace of rocprofv3"
 ADVICE = "run `rocprofv3 --kernel-trace --memory-copy-trace --output-format csv -- PROGRAM`"
@@ -28,6 +30,7 @@ COPY = re.compile(r"__amd_rocclr_copy\w*|__amd_rocclr_(?:read|write)Buffer\w*|(?
 FILL = re.compile(r"__amd_rocclr_(?:fill|initHeap)\w*")
 """Kernels with which the runtime copies, fills, and sets up the device's heap; none is work of the program."""
 ROOT = "rocprofiler-sdk-tool"
+SHAPES: Mapping[type, str] = {dict: "an object", list: "a list"}
 Row = Mapping[str, str]
 
 
@@ -40,7 +43,7 @@ def read_rocprof(path: Path) -> Reading:
     Raises
     ------
     ParseError
-        If there is no row of either trace.
+        If there is no row of either trace, or JSON has another shape.
     """
     findings = Findings(path, TOOL)
     lines, torn = read_whole_lines(path, TOOL)
@@ -58,10 +61,10 @@ def read_rocprof(path: Path) -> Reading:
 def _of_csv(findings: Findings, lines: list[str]) -> Iterator[tuple[int, Row]]:
     header: list[str] = []
     for number, line in enumerate(lines, 1):
-        cells = next(csv.reader([line]), [])
+        cells = split_csv(line)
         if KIND in cells and START in cells and END in cells:
             header = cells
-        elif header and cells:
+        elif header and line.strip():
             if len(cells) == len(header):
                 yield number, dict(zip(header, cells, strict=True))
             else:
@@ -71,20 +74,35 @@ def _of_csv(findings: Findings, lines: list[str]) -> Iterator[tuple[int, Row]]:
 def _of_json(path: Path, text: str) -> Iterator[tuple[int, Row]]:
     """Yield the records of JSON under the names of CSV."""
     try:
-        parts = json.loads(text)[ROOT]
-    except (ValueError, KeyError, TypeError) as error:
+        found = read_json(text)[ROOT]
+    except (ValueError, KeyError) as error:
         raise nothing_read(path, TOOL, f"JSON without a whole {ROOT} ({error})"[:160], ADVICE) from error
-    number = 0
-    for part in parts if isinstance(parts, list) else [parts]:
-        records = part.get("buffer_records", {})
-        names = {str(one.get("kernel_id")): _symbol(one) for one in _entries(part.get("kernel_symbols"))}
-        agents = {_handle(one.get("id")): f"Agent {one.get('node_id')}" for one in _entries(part.get("agents"))}
-        for row in (
-            *(_dispatch(one, names, agents) for one in records.get("kernel_dispatch", [])),
-            *(_copy(one, agents) for one in records.get("memory_copy", [])),
-        ):
-            number += 1
-            yield number, row
+    rows = (
+        row
+        for number, part in enumerate(found if isinstance(found, list) else [found])
+        for row in _rows_of(path, f"{ROOT}[{number}]", _checked(path, f"{ROOT}[{number}]", part, dict))
+    )
+    yield from enumerate(rows, 1)
+
+
+def _rows_of(path: Path, place: str, part: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the records of one process."""
+    names = {str(one.get("kernel_id")): _symbol(one) for one in _entries(part.get("kernel_symbols"))}
+    agents = {_handle(one.get("id")): f"Agent {one.get('node_id')}" for one in _entries(part.get("agents"))}
+    records = _checked(path, f"{place}.buffer_records", part.get("buffer_records", {}), dict)
+    for kind in ("kernel_dispatch", "memory_copy"):
+        entries = f"{place}.buffer_records.{kind}"
+        for number, one in enumerate(_checked(path, entries, records.get(kind, []), list)):
+            record = _checked(path, f"{entries}[{number}]", one, dict)
+            yield _copy(record, agents) if kind == "memory_copy" else _dispatch(record, names, agents)
+
+
+def _checked(path: Path, part: str, found: object, shape: type) -> Any:  # noqa: ANN401  JSON
+    """Return a part of the JSON if it is an object or list, as expected."""
+    if isinstance(found, shape):
+        return found
+    said = SHAPES.get(type(found), repr(found)[:40])
+    raise ParseError(at(str(path), OTHER_SHAPE(found=said, part=part, expected=SHAPES[shape], advice=ADVICE)))
 
 
 def _entries(found: object) -> list[Mapping[str, Any]]:
@@ -103,7 +121,8 @@ def _handle(found: object) -> str:
 
 
 def _dispatch(one: Mapping[str, Any], names: Mapping[str, str], agents: Mapping[str, str]) -> Row:
-    facts = one.get("dispatch_info", {})
+    said = one.get("dispatch_info")
+    facts = said if isinstance(said, dict) else {}
     agent = _handle(facts.get("agent_id"))
     return {
         KIND: "KERNEL_DISPATCH",

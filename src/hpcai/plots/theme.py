@@ -23,6 +23,8 @@ Colour = str | tuple[float, float, float]
 LineStyle = Literal["-", "--", ":", ""]
 SENTENCE = 42
 """Length of text that fits on one line of a panel [characters]."""
+LINE, LINE_HEIGHT = 88, 0.18
+"""Length of text that fits on one line of a figure of one panel [characters], and its height [inch]."""
 
 HOUSE: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -143,12 +145,19 @@ def scale_words(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def empty_figure(title: str, sentence: str) -> Figure:
-    """Return a figure that states why there is nothing to draw."""
-    figure, grid = new_figure(1, 1, height=1.7)
+    """Return a figure that states why nothing was measured."""
+    return sentence_figure(title, NOTHING_MEASURED(why=sentence))
+
+
+def sentence_figure(title: str, sentence: str) -> Figure:
+    """Return a figure of a title and a sentence, as high as they need, in place of one without data."""
+    lines = textwrap.wrap(sentence, LINE)
+    figure, grid = new_figure(1, 1, height=LINE_HEIGHT * (len(lines) + 1))
     axes = grid[0][0]
+    axes.set(xticks=[], yticks=[])
     axes.set_axis_off()
     axes.set_title(title, loc="left")
-    axes.text(0.0, 0.6, NOTHING_MEASURED(why=sentence), transform=axes.transAxes, va="center", wrap=True)
+    axes.text(0.0, 1.0, "\n".join(lines), transform=axes.transAxes, va="top")
     return figure
 
 

@@ -48,6 +48,10 @@ def foreign(tmp_path: Path) -> dict[str, Path]:
         "latin1": "Zeit (µs), Größe\n1,2\n".encode("latin-1"),
         "one huge line": b"x" * (3 << 20),
         "nul": b"a,b\n1,\x002\n",
+        "huge cell": b"a,b\n" + b"7" * 200_000 + b",2\n",
+        "deep brackets": b"[" * 200_000,
+        "deep objects": b'{"a":' * 100_000,
+        "whole deep objects": b'{"a":' * 20_000 + b"1" + b"}" * 20_000 + b"\n",
     }
     paths = {}
     for name, content in contents.items():

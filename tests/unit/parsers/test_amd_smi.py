@@ -44,6 +44,13 @@ def test_lists_in_cells_do_not_shift_the_power(tmp_path):
     assert reading.table["power_w"].to_list() == [1310.0, 1340.0]
 
 
+def test_a_line_that_is_no_csv_is_left_out(tmp_path):
+    path = tmp_path / "watched.csv"
+    path.write_text(WATCHED + "1790000002,0," + "7" * 200_000 + "," * 7 + "\n" + '1790000003,0,"97' + "\n\n")
+    reading = read_amd_smi(path)
+    assert (reading.complete_records, reading.seen_records) == (2, 4)
+
+
 def test_a_second_partition_without_a_group_of_power_has_none():
     first = '{"gpu": 0, "power": {"socket_power": {"value": 131, "unit": "W"}}}'
     answers = accelerators_power_w('{"gpu_data": [' + first + ', {"gpu": 1, "power": "N/A"}]}')
@@ -60,6 +67,7 @@ def test_json_of_one_moment_has_units_and_says_that_it_has_no_times():
     watts = accelerators_power_w(hand_made("amd_smi_metric.json").read_text())
     assert watts[0] == 142.0
     assert math.isnan(watts[1])
+    assert accelerators_power_w("[" * 200_000) == {}
 
 
 def test_another_unit_and_a_damaged_number_are_left_out(tmp_path):

@@ -31,8 +31,8 @@ def test_the_power_of_a_node_is_that_of_its_chassis_or_the_entry_that_is_named()
     assert node_power_w(POWER) == 612.0
     assert node_power_w(POWER, "/PowerControl/1") == 241.0
     assert node_power_w(METRICS) == 374.5
-    unknown = {"PowerControl": [{"PowerConsumedWatts": None}]}
-    assert math.isnan(node_power_w(unknown))
+    for unknown in (None, "612", True, 10**400):
+        assert math.isnan(node_power_w({"PowerControl": [{"PowerConsumedWatts": unknown}]}))
 
 
 def test_a_cray_ex_node_is_told_from_its_accelerators_by_name():

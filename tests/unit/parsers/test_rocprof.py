@@ -1,12 +1,16 @@
 """rocprofv3: kernel and copy traces as CSV and JSON; categories of AMD's kernels; damage."""
 
+import json
+
 import pytest
 from unit.parsers.damage import check_cuts, check_foreign
 from unit.parsers.tool_output import hand_made
+from unit.refusals import refused
 
+from hpcai.core.errors import ParseError
 from hpcai.metrics.profiles.kernels import categorise, kernel_breakdown
 from hpcai.parsers.registry import read_artefact
-from hpcai.parsers.rocprof import COLUMNS, read_rocprof
+from hpcai.parsers.rocprof import COLUMNS, OTHER_SHAPE, ROOT, read_rocprof
 
 
 def test_a_kernel_trace_has_a_row_per_launch():
@@ -75,6 +79,43 @@ def test_damaged_and_foreign_files(tmp_path):
     data = hand_made("rocprofv3_kernel_trace.csv").read_bytes()
     check_cuts(tmp_path / "cut.csv", data, read_rocprof, COLUMNS, has_end=False)
     check_foreign(tmp_path, read_rocprof)
+
+
+@pytest.mark.parametrize(
+    ("content", "part", "found"),
+    [
+        ([1], "[0]", "1"),
+        (None, "[0]", "None"),
+        ([{}, []], "[1]", "a list"),
+        ([{"buffer_records": []}], "[0].buffer_records", "a list"),
+        ([{"buffer_records": {"kernel_dispatch": 5}}], "[0].buffer_records.kernel_dispatch", "5"),
+        ([{"buffer_records": {"kernel_dispatch": [{}, "a"]}}], "[0].buffer_records.kernel_dispatch[1]", "'a'"),
+        ({"buffer_records": {"memory_copy": {}}}, "[0].buffer_records.memory_copy", "an object"),
+        ({"buffer_records": {"memory_copy": [[]]}}, "[0].buffer_records.memory_copy[0]", "a list"),
+    ],
+)
+def test_json_of_another_shape_is_refused_with_its_place(tmp_path, content, part, found):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({ROOT: content}))
+    with refused(ParseError, OTHER_SHAPE, place=str(path), part=ROOT + part, found=found):
+        read_rocprof(path)
+
+
+def test_records_without_their_facts_are_left_out(tmp_path):
+    path = tmp_path / "results.json"
+    content = json.loads(hand_made("rocprofv3_results.json").read_text())
+    records = content[ROOT][0]["buffer_records"]
+    records["kernel_dispatch"] += [{"dispatch_info": [1]}, {}]
+    path.write_text(json.dumps(content))
+    reading = read_rocprof(path)
+    assert (reading.complete_records, reading.seen_records) == (2, 5)
+
+
+def test_a_line_that_is_no_csv_is_left_out(tmp_path):
+    path = tmp_path / "kernel_trace.csv"
+    path.write_text(EARLIER_KERNELS + "7" * 200_000 + "," * 13 + "\n" + '"KERNEL_DISPATCH",4,"' + "\n\n")
+    reading = read_rocprof(path)
+    assert (reading.complete_records, reading.seen_records) == (2, 4)
 
 
 @pytest.mark.parametrize(

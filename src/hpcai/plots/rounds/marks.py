@@ -36,12 +36,7 @@ TOO_MANY = Message("marks.too_many", "{results} results: too many for numbers,\n
 
 def empty_figure(title: str, sentence: str) -> Figure:
     """Return a figure stating why it is empty; unlike the one of ``theme``, it does not mention measuring."""
-    figure, grid = theme.new_figure(1, 1, height=1.7)
-    axes = grid[0][0]
-    axes.set_axis_off()
-    axes.set_title(title, loc="left")
-    theme.say_why_empty(axes, sentence)
-    return figure
+    return theme.sentence_figure(title, sentence)
 
 
 def why_none(results: pd.DataFrame) -> str:
