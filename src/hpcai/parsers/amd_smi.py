@@ -81,7 +81,7 @@ def accelerators_power_w(text: str) -> dict[int, float]:
     for _, cells in _documents(text):
         index = cells["gpu"]
         value = next((cells[name] for name in POWER if name in cells), "")
-        if index.isdigit():
+        if index.isdecimal():
             watts[int(index)] = to_number(value)
     return watts
 

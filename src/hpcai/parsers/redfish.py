@@ -92,7 +92,7 @@ def _chosen(resource: Mapping[str, Any], member: str) -> list[Entry]:
     entries, controls = _entries(resource), _controls(resource)
     if member:
         named = [entry for entry, one in zip(entries, controls, strict=False) if one.get("MemberId") == member]
-        return entries[int(member) : int(member) + 1] if member.isdigit() else named
+        return entries[int(member) : int(member) + 1] if member.isdecimal() else named
     for is_whole in (_is_chassis, _is_node):
         if found := [entry for entry, one in zip(entries, controls, strict=False) if is_whole(one)]:
             return found
