@@ -141,7 +141,7 @@ def _add(findings: Findings, number: int, cells: Cells) -> None:
         if name and math.isnan(values[name]) and not ABSENT.fullmatch(text):
             findings.leave_out(number, _why(name, text))
             return
-    if not cells["gpu"].isdigit():
+    if not cells["gpu"].isdecimal():
         findings.leave_out(number, NO_NUMBER(text=cells["gpu"][:20], column="gpu"))
     elif any(value < 0 for value in values.values()):
         findings.leave_out(number, "a negative value")
