@@ -107,8 +107,11 @@ def new_figure(rows: int, columns: int, height: float = 3.1, slots: int = 0) -> 
 
 def panels(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Split a table into titled panels, one per benchmark and variant; `batch_64` comes before `batch_128`."""
-    groups = sorted(frame.groupby(["benchmark", "variant"]), key=lambda group: [*map(_by_number, group[0])])
-    return [(f"{benchmark}, {variant}", part) for (benchmark, variant), part in groups]
+    parts = [
+        (str(benchmark), str(variant), part) for (benchmark, variant), part in frame.groupby(["benchmark", "variant"])
+    ]
+    parts.sort(key=lambda one: (_by_number(one[0]), _by_number(one[1])))
+    return [(f"{benchmark}, {variant}", part) for benchmark, variant, part in parts]
 
 
 def _by_number(name: str) -> list[tuple[str, int]]:
