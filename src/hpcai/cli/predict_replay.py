@@ -21,7 +21,7 @@ from hpcai.core.text_table import say_table
 from hpcai.metrics.profiles.link import TRANSFER, of_engine
 from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, replay_step, split_steps, typical_step
 from hpcai.profiles.profile import Profile
-from hpcai.profiles.timeline import traffic_of
+from hpcai.profiles.timeline.views import traffic_of
 
 app = typer.Typer()
 GOAL_RATIO = 0.05
