@@ -15,7 +15,7 @@ from hpcai.core.messages import Message, at
 from hpcai.core.text_table import say_table
 from hpcai.predict.steps.accuracy import collect_block_steps, collect_block_times, print_steps
 from hpcai.predict.steps.report import BlocksReport
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 app = typer.Typer()
 EXAMPLE = """\b

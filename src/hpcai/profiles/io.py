@@ -24,8 +24,8 @@ from hpcai.profiles.instrument import Instrument, Missing
 from hpcai.profiles.kind import Kind
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view, join_views
+from hpcai.records.files import RAW
 from hpcai.records.input_window import COUNTERS, TOOL, TRACES
-from hpcai.records.run import RAW
 
 DARSHAN, STAGING = "Darshan", "staging"
 

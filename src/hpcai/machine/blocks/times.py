@@ -29,7 +29,7 @@ from hpcai.machine.kernels.reference_steps import BATCHES
 from hpcai.machine.subprocess_measure import THIS_PYTHON, Ended
 from hpcai.predict.steps.accuracy import print_steps
 from hpcai.predict.steps.report import SETS, BlocksReport, BlockTime, Origin, SampleTimes, StepTimes
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 
 logger = logging.getLogger(__name__)
 LIMIT_S = 900.0

@@ -24,7 +24,7 @@ from hpcai.machine.hpl.input import NAME, OWN_NAME, HplTest, write_input
 from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
 from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
 from hpcai.parsers.hpl import operations, read_hpl
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 COMM = 15
 """Letters of a program's name that the kernel keeps (proc(5), comm)."""

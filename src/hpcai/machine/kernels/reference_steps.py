@@ -18,7 +18,7 @@ from hpcai.machine.kernels.process import cpu_time_s, processor_model, settle, s
 from hpcai.machine.subprocess_measure import THIS_PYTHON, run_process
 from hpcai.metrics.quietness import Quiet, judge_quiet
 from hpcai.predict.training.layers import LayerList
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 if TYPE_CHECKING:
     import keras

@@ -18,7 +18,7 @@ from hpcai.core.messages import Message
 from hpcai.machine.steps.report import MODULE, OUTPUT, PLAN, PROGRAM, StepPrecision, StepReport, report_path
 from hpcai.machine.subprocess_measure import last_words
 from hpcai.machine.work.step import WorkReport
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 ENDED = Message("steps.ended", "the process ended with {status}: {words}; see {log}")
 TIME_UP = Message("steps.time_up", "the process was ended after {limit_s:g} s; see {log}")
