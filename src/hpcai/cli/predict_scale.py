@@ -1,17 +1,16 @@
 """The command ``hpcai predict scale``: steps of a study's benchmarks at other ranks, batches and messages."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 import typer
 
-from hpcai.cli.options import Command, argument, choice, count, option, takes
-from hpcai.cli.predict_step import plain_records
+from hpcai.cli.answers import plain_records, say_json
+from hpcai.cli.options import Command, StudyResults, TableOrJson, count, option, takes
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import write_asked
 from hpcai.core.messages import Message, at
@@ -53,7 +52,7 @@ REFUSED = Message("predict_scale.refused", "{cases} not predicted: {reason}")
 class Question:
     """What `hpcai predict scale` is asked."""
 
-    results: Annotated[Path, argument("RESULTS", "results folder of a study")]
+    results: StudyResults
     benchmark: Annotated[str | None, option("NAME", "one of the study; without it, errors of all scales")] = None
     ranks: Annotated[int | None, option("N", "ranks; by default as measured", count)] = None
     batch: Annotated[int | None, option("N", "global batch; by default as measured", count)] = None
@@ -62,7 +61,7 @@ class Question:
     fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
     machine: Annotated[str | None, option("NAME", "whose blocks, where several machines have some")] = None
-    output: Annotated[Literal["table", "json"], choice("format")] = "table"
+    output: TableOrJson = "table"
     figure: Annotated[Path | None, option("FILE", "also draw the held-out scales, as SVG")] = None
 
 
@@ -82,7 +81,7 @@ def scale(question: Question) -> None:
     answer = _answer(measured, cases, question) if question.benchmark else None
     if question.output == "json":
         found: dict[str, Any] = {"held_out": plain_records(table), "errors": summarise_cases(table)}
-        print(json.dumps({**found, **({"answer": _plain(answer)} if answer else {})}, indent=2, allow_nan=False))
+        print(say_json({**found, **({"answer": _plain(answer)} if answer else {})}))
         return
     if answer:
         print(f"{_say_answer(answer)}\n")

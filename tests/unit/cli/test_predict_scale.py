@@ -15,7 +15,7 @@ from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.core.table_files import write_parquet
 from hpcai.predict.scales import measured
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 
 
 @pytest.fixture

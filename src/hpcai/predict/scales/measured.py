@@ -14,7 +14,8 @@ from hpcai.core.messages import Message, at
 from hpcai.core.table_files import read_parquet
 from hpcai.predict.steps.report import BlocksReport, StepTimes
 from hpcai.predict.what_if.measured import Point, measured_points
-from hpcai.records.run import RAW, RunRecord, check_raw_file, read_part, read_record
+from hpcai.records.files import RAW, check_raw_file, read_part, read_record
+from hpcai.records.run import RunRecord
 
 Floats = NDArray[np.float64]
 FEWEST_STEPS = 20

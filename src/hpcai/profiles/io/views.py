@@ -21,8 +21,8 @@ from hpcai.profiles.io import DARSHAN
 from hpcai.profiles.io.input_reads import input_stages, staging_reads, training_reads
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view, join_views
+from hpcai.records.files import RAW
 from hpcai.records.input_window import TOOL
-from hpcai.records.run import RAW
 
 STAGING = "staging"
 
