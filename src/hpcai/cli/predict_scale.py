@@ -140,18 +140,18 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
     starts, step = predict_from_all(measured, own, asked)
     if step.reason:
         raise ConfigError(at(str(question.results), step.reason))
-    known = predict_trained(measured, read_trained(question.cases)) if question.cases else cases
-    interval = interval_of(known, OTHERS)
+    erred = predict_trained(measured, read_trained(question.cases)) if question.cases else cases
+    interval = interval_of(erred, OTHERS)
     low_s, high_s = interval.around(step.step_s)
     measured_s = next((point.step_s for point in own if point.setting == setting), math.nan)
     return Answer(
-        question.benchmark, say_scales(starts), question_of(starts[0].setting, setting), setting.scale,
+        starts[0].benchmark, say_scales(starts), question_of(starts[0].setting, setting), setting.scale,
         setting.global_batch, step, low_s, high_s, interval.basis, measured_s,
     )  # fmt: skip
 
 
 def _asked(own: Sequence["Point"], question: Question) -> Asked:
-    """Return the first measured scale, uncompressed in single precision where there is one, with what is asked changed."""
+    """Return the first measured scale, of the usual kind where there is one, with what is asked changed."""
     usual = ("fp32", "none")
     base = next((one for one in own if (one.setting.precision, one.setting.compression) == usual), own[0])
     most = max(math.ceil(point.setting.ranks / point.setting.nodes) for point in own)

@@ -55,13 +55,16 @@ def say_scales(points: Sequence[Point]) -> str:
 
 def _mean(known: Sequence[tuple[Point, ScaleStep]]) -> ScaleStep:
     """Return the mean step. Only computing, and what of the exchange it hides, differ between starts."""
-    points, steps = zip(*known, strict=True)
+    points, steps = [point for point, _ in known], [step for _, step in known]
     if len(steps) == 1:
         return steps[0]
-    means = {
-        name: statistics.fmean(getattr(one, name) for one in steps) for name in ("step_s", "compute_s", "exposed_s")
-    }
-    return replace(steps[0], **means, basis=(MEAN_OF(scales=say_scales(points)), *steps[0].basis[1:]))
+    return replace(
+        steps[0],
+        step_s=statistics.fmean(one.step_s for one in steps),
+        compute_s=statistics.fmean(one.compute_s for one in steps),
+        exposed_s=statistics.fmean(one.exposed_s for one in steps),
+        basis=(MEAN_OF(scales=say_scales(points)), *steps[0].basis[1:]),
+    )
 
 
 def _farness(one: Setting, asked: Setting) -> tuple[bool, float, float]:

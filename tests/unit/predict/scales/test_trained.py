@@ -56,7 +56,9 @@ def test_a_step_that_is_no_time_is_refused_with_its_row(write, cell):
     assert str(refused.value.facts["place"]).endswith("row 2")
 
 
-@pytest.mark.parametrize("content", [None, b"", b"benchmark\n", b"\xff\xfe\x00"])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"benchmark\n", b"\xff\xfe\x00"], ids=["no file", "empty", "no row", "no text"]
+)
 def test_what_is_no_table_is_refused(tmp_path, content):
     file = tmp_path / "cases.csv"
     if content is not None:
