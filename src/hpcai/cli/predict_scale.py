@@ -135,7 +135,9 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
     if not own:
         known = ", ".join(dict.fromkeys(point.benchmark for point in measured.points))
         raise ConfigError(at(str(question.results), NOT_MEASURED(benchmark=question.benchmark, known=known)))
-    asked = _asked(own, question)
+    base = _usual(own)
+    own = [point for point in own if point.engine == base.engine]
+    asked = _asked(own, base, question)
     setting = asked.setting
     starts, step = predict_from_all(measured, own, asked)
     if step.reason:
@@ -150,10 +152,14 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
     )  # fmt: skip
 
 
-def _asked(own: Sequence["Point"], question: Question) -> Asked:
-    """Return the first measured scale, of the usual kind where there is one, with what is asked changed."""
+def _usual(own: Sequence["Point"]) -> "Point":
+    """Return the first scale in single precision without compression; without any, the first."""
     usual = ("fp32", "none")
-    base = next((one for one in own if (one.setting.precision, one.setting.compression) == usual), own[0])
+    return next((one for one in own if (one.setting.precision, one.setting.compression) == usual), own[0])
+
+
+def _asked(own: Sequence["Point"], base: "Point", question: Question) -> Asked:
+    """Return the usual scale with what is asked changed."""
     most = max(math.ceil(point.setting.ranks / point.setting.nodes) for point in own)
     setting = base.setting
     if question.ranks:

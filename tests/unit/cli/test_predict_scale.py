@@ -5,7 +5,7 @@ import math
 
 import pandas as pd
 import pytest
-from unit.predict.scales.made_scales import groups, links, make_measured, step_s
+from unit.predict.scales.made_scales import groups, links, make_measured, make_point, step_s
 from unit.predict.steps.made_blocks import make_report
 from unit.profiles.profile_folders import STEPS_S, make_profile
 from unit.profiles.timeline_text import timeline_text
@@ -47,6 +47,19 @@ def test_an_answer_stands_beside_its_errors(results, capsys):
     assert found["answer"]["question"] == "more ranks"
     assert found["errors"]
     assert len(found["held_out"]) == 18
+
+
+def test_the_answer_starts_from_the_usual_scale_and_its_engine_alone(results, capsys):
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2", "--output", "json"]
+    assert call(question) == 0
+    usual = json.loads(capsys.readouterr().out)["answer"]
+    compressed = make_point("one", 2, 8, variant="compressed", compression="fp16")
+    other = make_point("one", 1, 8, engine="jax", step_time_median_s=1.5 * step_s(1, 8))
+    scales = pd.DataFrame([dict(point.row) for point in (compressed, *make_measured().points, other)])
+    write_parquet(scales, results / "tables/scales.parquet")
+    assert call(question) == 0
+    found = json.loads(capsys.readouterr().out)["answer"]
+    assert (found["step_s"], found["start"]) == (usual["step_s"], usual["start"])
 
 
 def test_trainings_measured_besides_give_the_interval(results, capsys):

@@ -25,7 +25,7 @@ OTHER_PRECISION = Message(
 )
 
 
-def input_per_sample_s(measured: "MeasuredScales", benchmark: str) -> float:
+def input_per_sample_s(measured: "MeasuredScales", benchmark: str, engine: str) -> float:
     """Return the time of a step that reading and decoding a sample takes [s]; 0 where it is hidden or not known.
 
     It is what one rank takes beyond its blocks: nothing is exchanged, and on a core that also computes, nothing of the
@@ -35,15 +35,15 @@ def input_per_sample_s(measured: "MeasuredScales", benchmark: str) -> float:
     ----------
     measured
         The study; its scales of one rank count, in single precision, in which blocks are timed.
-    benchmark
-        Whose samples.
+    benchmark, engine
+        Whose samples, and what trains.
     """
     if not measured.shared_core:
         return 0.0
     found = []
     for point in measured.points:
         setting = point.setting
-        if point.benchmark != benchmark or setting.ranks > 1 or setting.precision != "fp32":
+        if (point.benchmark, point.engine, setting.ranks, setting.precision) != (benchmark, engine, 1, "fp32"):
             continue
         blocks_s, _, reason = blocks_of(measured.steps, benchmark, setting)
         left_s = point.step_s - blocks_s

@@ -35,23 +35,23 @@ class Learnt:
     Attributes
     ----------
     input_s
-        Of a step, for each sample [s], by benchmark.
+        Of a step, for each sample [s], by benchmark and engine.
     exchange
         Exchange in trainings over the same calls by themselves.
     """
 
-    input_s: Mapping[str, float]
+    input_s: Mapping[tuple[str, str], float]
     exchange: Factor
 
 
 def learn(measured: "MeasuredScales") -> Learnt:
     """Return what a study tells. A scale that is predicted as if it had not run must not be in it."""
-    benchmarks = sorted({point.benchmark for point in measured.points})
-    input_s = {name: input_per_sample_s(measured, name) for name in benchmarks}
+    trained = {(point.benchmark, point.engine) for point in measured.points}
+    input_s = {which: input_per_sample_s(measured, *which) for which in sorted(trained)}
     return Learnt(input_s, exchange_ratio(measured, input_s))
 
 
-def exchange_ratio(measured: "MeasuredScales", input_s: Mapping[str, float]) -> Factor:
+def exchange_ratio(measured: "MeasuredScales", input_s: Mapping[tuple[str, str], float]) -> Factor:
     """Return the exchange in trainings over the same calls by themselves: the median over benchmarks.
 
     The exchange of a training is its step less the computing of one rank, which was measured with one rank. Calls by
@@ -71,14 +71,14 @@ def exchange_ratio(measured: "MeasuredScales", input_s: Mapping[str, float]) -> 
     return Factor(ratio, IN_TRAINING(ratio=ratio, benchmarks=names))
 
 
-def _ratios(measured: "MeasuredScales", point: Point, input_s: Mapping[str, float]) -> Iterator[float]:
+def _ratios(measured: "MeasuredScales", point: Point, input_s: Mapping[tuple[str, str], float]) -> Iterator[float]:
     """Yield the ratio of one scale, if it has several ranks, one message and a scale of one rank to start from."""
     setting, name = point.setting, point.benchmark
     alone = _one_rank(measured, point)
     is_usual = setting.precision == "fp32" and setting.spatial_parts == 1 and math.isnan(cycle_of(point))
     if setting.ranks == 1 or not is_usual or alone is None:
         return
-    change = change_of(measured, alone, alone.step_s, setting, input_s[name])
+    change = change_of(measured, alone, alone.step_s, setting, input_s[name, point.engine])
     per_node = math.ceil(setting.ranks / setting.nodes)
     contention = contention_of(measured.contention, name, per_node)
     slowest = slowest_of(measured.scatter_of(name), setting.ranks)
@@ -89,10 +89,11 @@ def _ratios(measured: "MeasuredScales", point: Point, input_s: Mapping[str, floa
 
 
 def _one_rank(measured: "MeasuredScales", point: Point) -> Point | None:
-    """Return the scale of one rank of the same benchmark whose batch is nearest; none if there is none."""
+    """Return the scale of one rank of the same benchmark and engine whose batch is nearest; none if there is none."""
     own = [
         one for one in measured.points
-        if one.benchmark == point.benchmark and one.setting.ranks == 1 and one.setting.precision == "fp32"
+        if (one.benchmark, one.engine) == (point.benchmark, point.engine)
+        and (one.setting.ranks, one.setting.precision) == (1, "fp32")
     ]  # fmt: skip
     samples = point.setting.micro_batch * point.setting.accumulation
     return min(

@@ -105,7 +105,7 @@ def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> Scale
     reason = reason or after.reason
     if reason:
         return ScaleStep(math.nan, reason=reason)
-    input_s = measured.learnt.input_s.get(start.benchmark, 0.0)
+    input_s = measured.learnt.input_s.get((start.benchmark, start.engine), 0.0)
     change = change_of(measured, start, alone_s, asked.setting, input_s)
     reason = change.reason or why_not_calibrated(calibration_to_blocks(measured, start, alone_s, input_s))
     if reason:

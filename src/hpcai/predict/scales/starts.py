@@ -24,8 +24,8 @@ def predict_from_all(
     measured
         The study and what was measured of its machine.
     own
-        Measured scales of one benchmark, at least one. The one that is asked for counts only if there is no other.
-        Otherwise nothing that it tells is used.
+        Measured scales of one benchmark and engine, at least one. The one that is asked for counts only if there is no
+        other. Otherwise nothing that it tells is used.
     asked
         What is wanted.
 
@@ -35,12 +35,14 @@ def predict_from_all(
         Scales, nearest first, and the mean of the steps that they lead to. If none leads to one, the nearest scale,
         and the reason in the step.
     """
-    others = [point for point in own if point.setting != asked.setting] or list(own)
-    same = [point for point in own if point not in others]
-    without = replace(measured, points=tuple(one for one in measured.points if one not in same)) if same else measured
+    others = [point for point in own if point.setting != asked.setting]
+    name, without = own[0].benchmark, measured
+    if 0 < len(others) < len(own):
+        points = (one for one in measured.points if one.benchmark != name or one.setting != asked.setting)
+        without = replace(measured, points=tuple(points))
     found = [
         (point, predict_scale(without, point, asked))
-        for point in sorted(others, key=lambda point: _farness(point.setting, asked.setting))
+        for point in sorted(others or own, key=lambda point: _farness(point.setting, asked.setting))
     ]
     known = [(point, step) for point, step in found if not step.reason]
     if not known:

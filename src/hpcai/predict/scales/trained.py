@@ -90,10 +90,11 @@ def predict_trained(measured: MeasuredScales, trained: Sequence[TrainedCase]) ->
     """
     cases = []
     for one in trained:
-        own = [point for point in measured.points if point.benchmark == one.benchmark]
-        base = next((point for point in own if point.setting.precision == one.precision), None)
-        if base is None:
+        which = (one.benchmark, one.precision)
+        alike = (point for point in measured.points if (point.benchmark, point.setting.precision) == which)
+        if (base := next(alike, None)) is None:
             continue
+        own = [point for point in measured.points if (point.benchmark, point.engine) == (base.benchmark, base.engine)]
         target = Point(base.row, _setting(base, one), one.measured_s)
         asked = Asked(target.setting, math.nan if one.cycle_time_s is None else one.cycle_time_s)
         starts, step = predict_from_all(measured, own, asked)

@@ -13,18 +13,24 @@ ONE = make_point("one", 1, 8)
 
 def input_of(step_s, **changes):
     point = make_point("one", 1, 8, step_time_median_s=step_s)
-    return input_per_sample_s(make_measured(point, make_point("two", 1, 8), **changes), "one")
+    return input_per_sample_s(make_measured(point, make_point("two", 1, 8), **changes), "one", "horovod")
 
 
 def test_input_is_what_one_rank_takes_beyond_its_blocks():
     assert input_of(alone_s(8)) == pytest.approx(INPUT_S)
     assert input_of(0.9 * blocks_s(8)) == 0
-    assert input_per_sample_s(make_measured(make_point("one", 2, 8)), "one") == 0
+    assert input_per_sample_s(make_measured(make_point("one", 2, 8)), "one", "horovod") == 0
 
 
 def test_input_is_the_median_over_scales_of_one_rank():
     points = [make_point("one", 1, 8, step_time_median_s=blocks_s(8) + one) for one in (0.08, 0.16, 0.8)]
-    assert input_per_sample_s(make_measured(*points), "one") == pytest.approx(0.02)
+    assert input_per_sample_s(make_measured(*points), "one", "horovod") == pytest.approx(0.02)
+
+
+def test_an_engine_tells_nothing_of_anothers_input():
+    points = (make_point("one", 1, 8, step_time_median_s=2 * blocks_s(8)), make_point("one", 1, 8, engine="jax"))
+    assert input_per_sample_s(make_measured(*points), "one", "jax") == pytest.approx(INPUT_S)
+    assert input_per_sample_s(make_measured(*points), "one", "tensorflow") == 0
 
 
 def test_with_cores_of_its_own_input_is_hidden():

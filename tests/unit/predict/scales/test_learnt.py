@@ -10,7 +10,7 @@ from hpcai.predict.scales import learnt
 
 def test_both_are_recovered_from_a_study_that_follows_them():
     found = make_measured().learnt
-    assert found.input_s == pytest.approx(dict.fromkeys(("one", "two", "three"), INPUT_S))
+    assert found.input_s == pytest.approx({(name, "horovod"): INPUT_S for name in ("one", "two", "three")})
     assert found.exchange.ratio == pytest.approx(IN_TRAINING)
     assert found.exchange.basis.code == learnt.IN_TRAINING.code
 

@@ -1,7 +1,7 @@
 """Trainings that were measured besides a study."""
 
 import pytest
-from unit.predict.scales.made_scales import make_measured, step_s
+from unit.predict.scales.made_scales import make_measured, make_point, step_s
 
 from hpcai.core.errors import ConfigError
 from hpcai.predict.scales import trained
@@ -45,6 +45,13 @@ def test_what_the_study_says_nothing_of_is_left_out(write):
     with pytest.raises(ConfigError) as refused:
         predict_trained(make_measured(), rows[1:])
     assert refused.value.code == trained.OTHER_STUDY.code
+
+
+def test_only_scales_of_one_engine_lead_to_a_training(write):
+    other = make_point("one", 1, 8, engine="jax", step_time_median_s=1.5 * step_s(1, 8))
+    (row,) = read_trained(write(f"one,fp32,2,10,1,1,,,{step_s(2, 10)},20"))
+    (case,) = predict_trained(make_measured(*make_measured().points, other), [row])
+    assert case.error_ratio == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("cell", ["0", "-1", "nan", "inf", "", "fast"])
