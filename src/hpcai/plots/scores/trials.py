@@ -107,8 +107,9 @@ def _draw(axes: Axes, panel: _Panel) -> None:
         return
     axes.set_ylabel(f"{name} [{panel.unit[1]}]")
     order = theme.scale_order(panel.scores)
-    for number, variant in enumerate(panel.palette):
-        shift = SPREAD * ((number + 0.5) / len(panel.palette) - 0.5)
+    measured = [variant for variant in panel.palette if (panel.scores["variant"] == variant).any()]
+    for number, variant in enumerate(measured):
+        shift = SPREAD * ((number + 0.5) / len(measured) - 0.5)
         own = panel.scores[panel.scores["variant"] == variant]
         for score in own.to_dict("records"):
             _draw_score(axes, panel, score, order.index(score["scale"]) + shift)
