@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from browser.checks import VIEWS, check_page, embed_all, missing_browser, open_browser
@@ -113,6 +114,20 @@ def test_first_screen_shows_the_key_figures(page: Page) -> None:
     assert page.evaluate(
         "[...document.querySelectorAll('.previews img')].every((item) => item.src.startsWith('data:'))"
     )
+
+
+def test_previews_are_never_cut_at_their_sides(page: Page) -> None:
+    """A flat picture, such as the sentence of an empty figure, stands in place of any of them."""
+    page.wait_for_function("document.querySelectorAll('.previews img').length === 3")
+    flat = "data:image/svg+xml," + quote('<svg xmlns="http://www.w3.org/2000/svg" width="660" height="60"/>')
+    page.evaluate("(source) => { document.querySelector('.previews img').src = source; }", flat)
+    page.wait_for_function("[...document.querySelectorAll('.previews img')].every((item) => item.complete)")
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('.previews img')].map("
+        "(item) => [item.clientWidth / item.naturalWidth, item.clientHeight / item.naturalHeight])"
+    )
+    assert len(sizes) == 3
+    assert all(across >= down * 0.99 for across, down in sizes), sizes
 
 
 def test_static_figures_follow_the_dark_theme(browser: Browser, page_file: Path) -> None:

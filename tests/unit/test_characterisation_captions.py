@@ -114,7 +114,7 @@ def test_numbers_are_those_of_the_views() -> None:
     assert "and 3 more" in render("communication", summary)
     assert "other 5.0 %" in render("kernels", summary)
     page = render("ceilings", summary)
-    of_storage = ("read, shared, one file, 1 threads", "1.4 GB/s", "1.26 GB/s", "n = 5", "20 %")
+    of_storage = ("read, shared, one file, 1 thread", "1.4 GB/s", "1.26 GB/s", "n = 5", "20 %")
     assert says(page, "storage, read", *of_storage)
     assert says(page, "memory", "NumPy copy", "1 GiB, 2 threads", "19 GB/s")
 

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from hpcai.catalogue.figures import CHARTS, FIGURES
@@ -14,6 +15,10 @@ PAGE = ROOT / "docs/reference/papers.md"
 STUDIES = ROOT / "config/studies"
 STUDIES_PAGE = ROOT / "docs/how-to/ready_studies.md"
 SOURCES = 5
+LAST = {"HPC AI500": (12, 15), "MLPerf HPC (": (7, 6), "Hu and Lu": (2, 7), "Barrachina": (5, 5)}
+"""Number of the last table and of the last figure that is known of each source with numbers."""
+ROMAN = {"I": 1, "II": 2, "III": 3, "IV": 4, "V": 5, "VI": 6, "VII": 7}
+NUMBER = r"(?:\d+|[IVX]+)"
 DRAWN = {**FIGURES, **CHARTS}
 COMMANDS = ("make run", "snakemake rounds", "snakemake predict", "hpcai mlperf import")
 REFERENCES = {"as Table IV": "Table IV", "the same": "results of a round"}
@@ -66,7 +71,11 @@ def test_every_command_exists() -> None:
     rules = {name for text in texts for name in re.findall(r"^\s*(?:rule|checkpoint) (\w+):", text, re.MULTILINE)}
     first = {row[0].partition(":")[0] for row in rows()}
     assert set(REFERENCES.values()) <= first
-    for theirs, _, command, _ in rows():
+    for theirs, ours, command, _ in rows():
+        assert (ours == "–") == (command == "–"), theirs
+        if command == "–":
+            assert theirs.endswith("not seen")
+            continue
         assert set(re.findall(r"`snakemake (\w+)`", command)) <= rules, theirs
         refers = any(word in command for word in REFERENCES)
         assert refers or studies_of(command) or any(word in command for word in COMMANDS), theirs
@@ -105,5 +114,29 @@ def test_every_row_says_what_makes_it_and_what_may_be_missing() -> None:
     for row in rows():
         assert len(row) == 4
         assert all(row)
-    numbers = {int(one) for row in rows() for one in re.findall(r"^Tables? (\d+)", row[0])}
-    assert numbers >= {1, *range(2, 13)} - {7}  # Table 7 stands with Table 1
+
+
+def numbers_in(words: str, kind: str) -> list[int]:
+    """Return the numbers behind "Table" or "Fig" and their plurals, with those that a range leaves out."""
+    found: list[int] = []
+    for listed in re.findall(rf"\b{kind}s?\.? ({NUMBER}(?:(?:, | to | and ){NUMBER})*)", words):
+        for part in re.split(", | and ", listed):
+            first, *last = (int(ROMAN.get(one, one)) for one in part.split(" to "))
+            found += range(first, (last or [first])[0] + 1)
+    return found
+
+
+def test_ranges_and_lists_of_numbers_are_read() -> None:
+    assert numbers_in("Tables I to III: systems", "Table") == [1, 2, 3]
+    assert numbers_in("Table 1, Figs 1 to 4, 6 and 8: not seen", "Table") == [1]
+    assert numbers_in("Table 1, Figs 1 to 4, 6 and 8: not seen", "Fig") == [1, 2, 3, 4, 6, 8]
+    assert numbers_in("Fig. 15: roofline", "Fig") == [15]
+
+
+@pytest.mark.parametrize("source", LAST)
+def test_no_number_of_a_source_is_left_out(source: str) -> None:
+    section = next(part for part in PAGE.read_text().split("\n## ") if part.startswith(source))
+    theirs = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
+    for kind, last in zip(("Table", "Fig"), LAST[source], strict=True):
+        numbers = {number for words in theirs for number in numbers_in(words, kind)}
+        assert numbers == set(range(1, last + 1)), kind

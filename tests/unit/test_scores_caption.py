@@ -32,8 +32,8 @@ def words(page: str) -> str:
 
 def test_definition_exponent_and_peak_are_there(summary: dict[str, Any]) -> None:
     page = words(render("scores", summary))
-    assert says(page, "n = 5", "target 0.6", "4 to 5 trials of 10")
-    assert says(page, "not defined", "target 0.3", "2 to 4 trials of 10")
+    assert says(page, "n = 5", "target 0.6", "4 or 5 trials of 10")
+    assert says(page, "not defined", "target 0.3", "2 or 4 trials of 10")
     assert "images_tiny (generated)" in page
     assert "machine file, fp32: " + NASTY.replace("<", "&lt;").replace(">", "&gt;") in page
     assert "<script>" not in page

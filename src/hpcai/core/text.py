@@ -105,6 +105,11 @@ def say_measured_rate(value: object, unit: str = "B/s") -> str:
     return say_rate(value, unit) if isinstance(value, int | float) else NOT_MEASURED
 
 
+def say_measured_time(value: object) -> str:
+    """Return a time [s] in s, ms, µs or ns, or a note that it was not measured."""
+    return say_time(value) if isinstance(value, int | float) else NOT_MEASURED
+
+
 def say_ratio(value: object) -> str:
     """Return a ratio as a percentage with three significant digits."""
     return f"{100 * value:.3g} %" if isinstance(value, int | float) and not math.isnan(value) else NOT_KNOWN

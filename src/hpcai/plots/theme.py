@@ -16,6 +16,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from hpcai.core.messages import Message
 
@@ -120,9 +121,15 @@ def _by_number(name: str) -> list[tuple[str, int]]:
 
 
 def set_title(axes: Axes, *words: str) -> None:
-    """Write a panel's title, wrapped if it is wider than the panel."""
-    line = ", ".join(words)
-    axes.set_title(line if len(line) <= TITLE else line.replace(", ", ",\n"), loc="left")
+    """Write a panel's title on as few lines as hold it, broken behind commas."""
+    lines = [""]
+    for part in ", ".join(words).split(", "):
+        longer = f"{lines[-1]}, {part}" if lines[-1] else part
+        if len(longer) <= TITLE or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    axes.set_title(",\n".join(lines), loc="left")
 
 
 def panel_grid(count: int, height: float = 3.1, slots: int = 0) -> tuple[Figure, list[Axes]]:
@@ -212,6 +219,12 @@ def most_scales(parts: list[tuple[str, pd.DataFrame]]) -> int:
 def count_word(count: int, word: str) -> str:
     """Return "1 run" or "4 runs"."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def epoch_axis(axes: Axes) -> None:
+    """Label whole epochs; the first one is 1."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.set_xlim(left=max(axes.get_xlim()[0], 0.5))
 
 
 def rank_axis(axes: Axes, ranks: list[int]) -> None:

@@ -13,7 +13,15 @@ from markupsafe import Markup, escape
 
 from hpcai.catalogue.figures import FIGURES
 from hpcai.core.files import write_atomically
-from hpcai.core.text import say_between, say_error, say_fixed, say_measured_rate, say_ratio
+from hpcai.core.text import (
+    say_between,
+    say_count,
+    say_error,
+    say_fixed,
+    say_measured_rate,
+    say_measured_time,
+    say_ratio,
+)
 from hpcai.report.material import Material
 
 SETTINGS: dict[str, Any] = {
@@ -97,8 +105,8 @@ def render_text(material: Material, template: Path) -> str:
 def _environment() -> Environment:
     # The texts become reStructuredText, not HTML: docutils escapes them.
     environment = Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
-    environment.globals.update(text=text, raw_files=raw_files, number=say_fixed, interval=say_between)
-    environment.globals.update(rate=say_measured_rate, percent=say_ratio, signed=say_error)
+    environment.globals.update(text=text, raw_files=raw_files, number=say_fixed, interval=say_between, count=say_count)
+    environment.globals.update(rate=say_measured_rate, time=say_measured_time, percent=say_ratio, signed=say_error)
     return environment
 
 

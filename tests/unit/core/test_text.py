@@ -18,6 +18,7 @@ from hpcai.core.text import (
     say_fixed,
     say_interval,
     say_measured_rate,
+    say_measured_time,
     say_number,
     say_percent,
     say_rate,
@@ -128,6 +129,7 @@ def test_values_below_zero_have_a_minus_sign(value: float, unit: str, text: str)
         (say_between(1.25, 1.0, 1.5, 2, "s"), "1.25 s (1.00 to 1.50)"),
         (say_between(1.25, None, None), "1.2 (no interval)"),
         (say_measured_rate(2e9), "2 GB/s"),
+        (say_measured_time(0.00437), "4.37 ms"),
         (say_ratio(0.12345), "12.3 %"),
         (say_error(-0.05), "-5.0 %"),
     ],
@@ -138,6 +140,7 @@ def test_numbers_in_words(words: str, expected: str) -> None:
 
 def test_what_is_no_number_is_never_written_as_one() -> None:
     assert {say_short(None), say_short(math.nan), say_percent(None), say_value(math.inf, "s")} == {"–"}
-    assert {say_fixed(None), say_between("", 1, 2), say_measured_rate(None)} == {"not measured"}
+    unmeasured = {say_fixed(None), say_between("", 1, 2), say_measured_rate(None), say_measured_time(None)}
+    assert unmeasured == {"not measured"}
     assert {say_ratio(None), say_ratio(math.nan), say_error(None)} == {"not known"}
     assert say_change(math.nan) == "unknown"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from hpcai.catalogue.figures import figure
@@ -28,7 +29,8 @@ LEGEND_COLUMNS = 3
 LOGARITHMIC_FROM = 4
 """Axes are logarithmic if the ranks span more than this factor."""
 NO_SCALES = "Nothing to draw: no run was recorded."
-ONE_SCALE = "Measured at one scale: there is no speed-up."
+ONE_SCALE = "No variant was measured at two scales: there is no speed-up."
+ALONE = "one scale, no speed-up"
 NO_BASE = "No run of the base scale completed training: there is no speed-up."
 
 
@@ -43,13 +45,14 @@ class Part:
 
     def why_empty(self) -> str:
         """Return why a benchmark has no panels; empty if it has them."""
-        if len(self.points["ranks"].drop_duplicates()) == 1 and self.predicted.empty:
+        one_size = len(self.points["ranks"].drop_duplicates()) == 1 and self.predicted.empty
+        if one_size or self.points["alone"].all():
             return ONE_SCALE
         return NO_BASE if self.points["speedup_ratio"].isna().all() else ""
 
     def known(self) -> "Part":
-        """Return a copy without points that lack a speed-up."""
-        return replace(self, points=self.points.dropna(subset=["speedup_ratio"]))
+        """Return a copy without points that lack a speed-up, or are the base of nothing else."""
+        return replace(self, points=self.points[~self.points["alone"]].dropna(subset=["speedup_ratio"]))
 
     def values(self, column: str) -> "pd.Series[float]":
         """Return one column of everything drawn."""
@@ -92,6 +95,7 @@ def draw_scaling(
     points = point_words(rates.merge(details, on=POINT, how="left", suffixes=("", "_detail")))
     lines = curves[curves["chosen"].astype(bool)] if len(curves) else curves
     predicted = choose_predictions(predictions, points)
+    points = points.assign(alone=_alone(points, predicted))
     chosen = alt.selection_point(name="variants", fields=["variant"], bind="legend")
     parts = [
         Part(str(name), part, *(_own(frame, str(name)) for frame in (lines, predicted)))
@@ -101,7 +105,7 @@ def draw_scaling(
     owner = next((part.name for part in parts if not part.why_empty()), "")
     rows = [_draw_benchmark(part, chosen, owns=part.name == owner) for part in parts]
     datasets = {
-        "points": to_records(points, [*POINT_TIPS, *_numbers("speedup"), *_numbers("efficiency")]),
+        "points": to_records(points, [*POINT_TIPS, "alone", *_numbers("speedup"), *_numbers("efficiency")]),
         "curves": to_records(
             curve_words(lines), [*CURVE_TIPS, "line", "ranks", *_numbers("speedup"), *_numbers("efficiency")]
         ),
@@ -112,6 +116,14 @@ def draw_scaling(
     chart: alt.VConcatChart = alt.vconcat(*rows, datasets=datasets, spacing=14)
     shared: alt.VConcatChart = chart.resolve_scale(color="shared", strokeDash="shared")
     return shared.resolve_scale(shape="shared") if len(predicted) else shared
+
+
+def _alone(points: pd.DataFrame, predicted: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which points are the only one of their variant: by definition 1, a speed-up of nothing."""
+    of = ["benchmark", "variant"]
+    extrapolated = set(zip(*(predicted[name] for name in of), strict=True)) if len(predicted) else set()
+    only = points.groupby(of)["scale"].transform("nunique") == 1
+    return only & np.array([pair not in extrapolated for pair in zip(*(points[name] for name in of), strict=True)])
 
 
 def _numbers(kind: Kind) -> tuple[str, str, str]:
@@ -131,10 +143,11 @@ def _draw_benchmark(part: Part, chosen: alt.Parameter, *, owns: bool) -> alt.HCo
 
 
 def _bases(points: pd.DataFrame) -> list[str]:
-    """Return base and regime of scaling; several lines if the variants differ in them."""
+    """Return base and regime of scaling, or that there is none; several lines if the variants differ in them."""
     lines: dict[str, list[str]] = {}
     for row in points.sort_values(["baseline", "regime"], kind="stable").to_dict("records"):
-        variants = lines.setdefault(f"base {row['baseline']}, {row['regime']} scaling", [])
+        words = ALONE if row["alone"] else f"base {row['baseline']}, {row['regime']} scaling"
+        variants = lines.setdefault(words, [])
         if row["variant"] not in variants:
             variants.append(str(row["variant"]))
     return list(lines) if len(lines) == 1 else [f"{line}: {', '.join(names)}" for line, names in lines.items()]
@@ -163,7 +176,7 @@ def _draw_panel(part: Part, kind: Kind, chosen: alt.Parameter) -> alt.LayerChart
     ideal = (
         alt.Chart(alt.NamedData("ideals")).transform_filter(own).mark_line(color=MUTED, strokeWidth=1.2, clip=True)
     ).encode(x, y, detail="baseline_ranks:N", strokeDash=dash)
-    measured = alt.Chart(alt.NamedData("points")).transform_filter(own)
+    measured = alt.Chart(alt.NamedData("points")).transform_filter(own).transform_filter(~alt.datum.alone)
     bars = measured.mark_rule(clip=True, strokeWidth=1.6).encode(
         x, alt.Y(low).title(TITLES[kind]), alt.Y2(high), colour,
         opacity=faded.then(alt.value(0.9)).otherwise(alt.value(0.1)),

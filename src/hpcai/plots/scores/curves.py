@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from hpcai.catalogue.figures import figure
 from hpcai.plots import theme
@@ -90,7 +89,7 @@ def _draw_runs(
             points["epoch"].iloc[-1:], points[column].iloc[-1:], color=colour, marker=marker, markersize=6, linestyle=""
         )
     if axes.lines:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        theme.epoch_axis(axes)
     else:
         theme.say_empty(axes, "no run has a finite value")
     axes.set_xlabel("epoch" + (f"\nwithout any value: {_wrap(missing)}" if missing else ""))

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from hpcai.catalogue.figures import figure
 from hpcai.metrics.scaling.scales import POINT_SETTINGS
@@ -19,6 +18,8 @@ CURVE = ["benchmark", "global_batch_samples", "variant"]
 """What tells the schedules of a workload apart."""
 MOST_INSIDE = 4
 """Schedules that a panel's legend has room for; the legend of more stands beside the panel."""
+LEGEND_LINE, LEGEND_FRAME = 0.065, 0.03
+"""Shares of a panel's height that a line of its legend and the legend's edges take, above all schedules."""
 
 
 @figure(
@@ -62,12 +63,15 @@ def _draw_rates(axes: Axes, epochs: pd.DataFrame) -> None:
         # Equal schedules lie on each other: thinner lines on thicker ones show both.
         width = 1.0 + 2.0 * (len(lines) - number - 1) / len(lines)
         axes.plot(line["epoch"], line["learning_rate"], color=palette[words], linewidth=width, label=words)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    theme.epoch_axis(axes)
     axes.set_xlabel("epoch")
     axes.set_ylabel("learning rate of the last step [no unit]")
     theme.from_zero(axes)
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)} if len(lines) > MOST_INSIDE else {"loc": "best"}
-    axes.legend(fontsize=7, **beside)
+    if len(lines) > MOST_INSIDE:
+        axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    else:
+        axes.set_ylim(0, axes.get_ylim()[1] / (1 - LEGEND_FRAME - LEGEND_LINE * len(lines)))
+        axes.legend(fontsize=7, loc="upper right")
 
 
 @figure(
@@ -103,7 +107,8 @@ def plot_quality_against_batch(runs: pd.DataFrame) -> Figure:
             _finish_qualities(axes, pd.concat([part for place, _, part in series if place == workload]))
         entries = {words: theme.key_line(colour, "o") for words, colour in palette.items()}
         entries["target"] = theme.key_line(theme.TARGET_COLOUR, style="--")
-        entries["did not complete training"] = theme.key_line("#444444", "x", "")
+        if not all(_is_complete(part).all() for _, _, part in series):
+            entries["did not complete training"] = theme.key_line("#444444", "x", "")
         theme.add_legend(drawing, entries)
         return drawing
 
@@ -119,8 +124,12 @@ def _series(runs: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
         yield str(part["workload"].iloc[0]), words, part
 
 
+def _is_complete(runs: pd.DataFrame) -> "pd.Series[bool]":
+    return runs["outcome"].isin(COMPLETE) & np.isfinite(runs["last_quality"])
+
+
 def _draw_qualities(axes: Axes, runs: pd.DataFrame, colour: theme.Colour) -> None:
-    complete = runs[runs["outcome"].isin(COMPLETE) & np.isfinite(runs["last_quality"])]
+    complete = runs[_is_complete(runs)]
     means = complete.groupby("global_batch_samples")["last_quality"].mean()
     axes.plot(complete["global_batch_samples"], complete["last_quality"], "o", color=colour, markersize=4, alpha=0.6)
     axes.plot(means.index, means, color=colour)

@@ -1,5 +1,6 @@
 """FLOPS and VFLOPS of every trial and every result, per benchmark."""
 
+import itertools
 import textwrap
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from hpcai.catalogue.figures import figure
@@ -23,8 +25,8 @@ SPREAD = 0.8
 """Share of a scale's slot that its variants occupy."""
 BAND_POINTS = {0: 18, 90: 40}
 """Room for the numbers between a panel and its title [typographic points], by their rotation [degree]."""
-MOST_LEVEL = 8
-"""Maximum number of scores per panel whose numbers fit horizontally."""
+NUMBER = "number"
+"""Mark of the numbers above the panels."""
 NO_SCORE = "no run completed training, or no work was counted"
 RATE = ("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s")
 VALID = ("vflops_flop_per_s", "vflops_low_flop_per_s", "vflops_high_flop_per_s")
@@ -38,7 +40,6 @@ class _Panel:
     scores: pd.DataFrame
     columns: tuple[str, str, str]
     palette: dict[str, theme.Colour]
-    rotation: int
 
     @property
     def is_vflops(self) -> bool:
@@ -87,14 +88,14 @@ def plot_scores(run_scores: pd.DataFrame, scores: pd.DataFrame) -> Figure:
         groups = [(str(name), own) for name, own in scores.groupby("benchmark", sort=True)]
         scales = max(own["scale"].nunique() for _, own in groups)
         slots = scales * max(1.0, len(palette) / 3)
-        rotation = 90 if scales * len(palette) > MOST_LEVEL else 0
         figure, grid = theme.new_figure(len(groups), 2, 3.3, round(slots))
         for line, (name, own) in zip(grid, groups, strict=True):
             trials = run_scores[run_scores["benchmark"] == name]
             for axes, columns in zip(line, (RATE, VALID), strict=True):
-                axes.set_title(name, loc="left", pad=BAND_POINTS[rotation])
-                _draw(axes, _Panel(trials, own, columns, palette, rotation))
+                axes.set_title(name, loc="left", pad=BAND_POINTS[0])
+                _draw(axes, _Panel(trials, own, columns, palette))
         theme.add_legend(figure, _legend(palette, name_statistics(scores["statistic"])))
+        _turn_numbers_that_touch(figure)
         return figure
 
 
@@ -106,8 +107,9 @@ def _draw(axes: Axes, panel: _Panel) -> None:
         return
     axes.set_ylabel(f"{name} [{panel.unit[1]}]")
     order = theme.scale_order(panel.scores)
-    for number, variant in enumerate(panel.palette):
-        shift = SPREAD * ((number + 0.5) / len(panel.palette) - 0.5)
+    measured = [variant for variant in panel.palette if (panel.scores["variant"] == variant).any()]
+    for number, variant in enumerate(measured):
+        shift = SPREAD * ((number + 0.5) / len(measured) - 0.5)
         own = panel.scores[panel.scores["variant"] == variant]
         for score in own.to_dict("records"):
             _draw_score(axes, panel, score, order.index(score["scale"]) + shift)
@@ -119,7 +121,7 @@ def _draw_score(axes: Axes, panel: _Panel, score: dict[Any, Any], place: float) 
     colour, (factor, _) = panel.palette[str(score["variant"])], panel.unit
     value, low, high = (float(str(score[name])) / factor for name in panel.columns)
     if not np.isfinite(value):
-        _write(axes, place, 0.02, "no score", 90)
+        _write(axes, place, 0.02, "no score", rotation=90)
         return
     own = (panel.trials["variant"] == score["variant"]) & (panel.trials["scale"] == score["scale"])
     trials = panel.trials[own].dropna(subset=[panel.columns[0]])
@@ -132,15 +134,34 @@ def _draw_score(axes: Axes, panel: _Panel, score: dict[Any, Any], place: float) 
     if panel.is_vflops:
         flops = float(str(score["rate_flop_per_s"])) / factor
         axes.plot([place], [flops], "_", color=theme.TARGET_COLOUR, markersize=14, gid="flops")
-        _write(axes, place, 1.02, f"×{_three_digits(score['quality_coefficient_ratio'])}", panel.rotation)
+        _write(axes, place, 1.02, f"×{_three_digits(score['quality_coefficient_ratio'])}", gid=NUMBER)
     else:
-        _write(axes, place, 1.02, f"n = {score['n']:.0f}", panel.rotation)
+        _write(axes, place, 1.02, f"n = {score['n']:.0f}", gid=NUMBER)
 
 
-def _write(axes: Axes, place: float, height: float, words: str, rotation: int) -> None:
-    """Write text at a position, vertically if many must fit side by side."""
-    where = axes.get_xaxis_transform()
-    axes.text(place, height, words, transform=where, rotation=rotation, ha="center", va="bottom", fontsize=7)
+def _write(axes: Axes, place: float, height: float, words: str, **more: Any) -> None:  # noqa: ANN401 - of matplotlib
+    axes.text(place, height, words, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=7, **more)
+
+
+def _turn_numbers_that_touch(figure: Figure) -> None:
+    """Turn all numbers above the panels upright if two of a panel have no gap between them.
+
+    Only the laid out figure tells: long names in the legend make the panels narrower.
+    """
+    figure.draw_without_rendering()
+    numbers = {axes: [text for text in axes.texts if text.get_gid() == NUMBER] for axes in figure.axes}
+    if not any(_touch(texts) for texts in numbers.values()):
+        return
+    for axes, texts in numbers.items():
+        axes.set_title(axes.get_title(loc="left"), loc="left", pad=BAND_POINTS[90])
+        for text in texts:
+            text.set_rotation(90)
+
+
+def _touch(texts: list[Text]) -> bool:
+    boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.x0)
+    gap = boxes[0].height / 2 if boxes else 0.0
+    return any(left.x1 + gap > right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def _three_digits(value: object) -> str:

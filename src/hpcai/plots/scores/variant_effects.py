@@ -160,7 +160,7 @@ def _ratio_axis(axes: Axes, known: pd.DataFrame) -> None:
     axes.set_xscale("log")
     axes.set_xlim(np.exp(low - margin), np.exp(high + margin))
     axes.xaxis.set_major_locator(_locator(high - low))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
     axes.minorticks_off()
 
 

@@ -1,6 +1,7 @@
 """The scaling chart: has all points and laws, shows no number for missing data, and explains empty panels."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hpcai.metrics.run_tables import collect_runs, compute_scaling, summarise_sc
 from hpcai.metrics.scaling.details import ONE_RANK, detail_scales
 from hpcai.metrics.scaling.fits import trace_scaling
 from hpcai.plots.interactive import spec_to_svg, to_spec
-from hpcai.plots.scaling.chart import NO_BASE, NO_SCALES, ONE_SCALE, draw_scaling
+from hpcai.plots.scaling.chart import ALONE, NO_BASE, NO_SCALES, ONE_SCALE, draw_scaling
 
 NOTHING = pd.DataFrame()
 STUDIES = {
@@ -87,6 +88,22 @@ def test_empty_panels_say_why(tmp_path: Path) -> None:
         spec = draw(records, tmp_path / str(number))
         assert words in spec_to_svg(spec)
         assert "speed-up [ratio]" not in json.dumps({**spec, "datasets": {}})
+
+
+def test_a_variant_at_one_scale_has_no_point_at_full_efficiency(tmp_path: Path) -> None:
+    alone = make_study(ranks=(2,), variant="lonely_one", repeats=2)
+    spec = draw([*make_study(ranks=(1, 2), repeats=2), *alone], tmp_path)
+    points = {(row["variant"], row["ranks"]): row["alone"] for row in spec["datasets"]["points"]}
+    assert points == {("fp32", 1): False, ("fp32", 2): False, ("lonely_one", 2): True}
+    svg = spec_to_svg(spec)
+    shown = re.findall(r">([^<>]*lonely_one[^<>]*)<", svg)
+    assert shown == [f"{ALONE}: lonely_one"], "it has neither a mark nor a place in the legend"
+    assert ">fp32<" in svg
+
+
+def test_variants_at_one_scale_each_have_no_panel(tmp_path: Path) -> None:
+    spec = draw([*make_study(ranks=(1,), repeats=2), *make_study(ranks=(2,), variant="bf16", repeats=2)], tmp_path)
+    assert ONE_SCALE in spec_to_svg(spec)
 
 
 def test_equal_tables_give_equal_charts(tmp_path: Path) -> None:

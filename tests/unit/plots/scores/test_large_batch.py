@@ -55,6 +55,21 @@ def test_one_batch_shows_nothing(tables: tuple[pd.DataFrame, pd.DataFrame]) -> N
     assert [text.get_text() for text in axes.texts] == [NOTHING_MEASURED(why=ONE_BATCH)]
 
 
+def test_the_legend_tells_lost_runs_only_where_there_are_some(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    runs = with_batches(tables[0])
+    kept = runs.assign(outcome="converged", last_quality=0.1)
+    assert len(legend_of(plot_quality_against_batch(runs))) == len(legend_of(plot_quality_against_batch(kept))) + 1
+
+
+def test_a_legend_inside_a_panel_stands_above_the_schedules(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    drawing = plot_learning_rate(tables[1], with_batches(tables[0]))
+    drawing.draw_without_rendering()
+    (axes,) = drawing.axes
+    highest = max(axes.transData.transform((1, max(line.get_ydata())))[1] for line in axes.lines)
+    assert axes.get_legend().get_window_extent().y0 > highest
+    assert axes.get_xlim()[0] >= 0.5, "there is no epoch 0"
+
+
 def test_each_schedule_is_drawn_once(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     runs, epochs = with_batches(tables[0]), tables[1]
     (axes,) = plot_learning_rate(epochs, runs).axes

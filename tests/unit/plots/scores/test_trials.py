@@ -61,6 +61,31 @@ def test_figure_can_be_read(tables: Tables, large: bool) -> None:
     assert "score: median, 95 % interval" in words(figure)
 
 
+@pytest.mark.parametrize(
+    ("names", "coefficient"),
+    [
+        (("bf16", "compressed", "fp32", "weak"), 0.762),
+        (("fp32",), 1.2e-9),
+        (("v" * 40, "w" * 40, "x" * 40), 1.05),
+        (("fp32", "mixed"), 0.9),
+    ],
+)
+def test_numbers_above_a_panel_keep_apart(tables: Tables, names: tuple[str, ...], coefficient: float) -> None:
+    parts: dict[str, list[pd.DataFrame]] = {"run_scores": [], "scores": []}
+    for name, part in parts.items():
+        own = tables[name][(tables[name]["benchmark"] == "images_tiny") & (tables[name]["scale"] == "n1x1")]
+        for variant in names:
+            for ranks in (1, 2):
+                part.append(own.assign(variant=variant, scale=f"n1x{ranks}", ranks=ranks))
+    scores = pd.concat(parts["scores"]).assign(quality_coefficient_ratio=coefficient)
+    figure = plot_scores(pd.concat(parts["run_scores"]), scores)
+    figure.draw_without_rendering()
+    numbers = [text for axes in figure.axes for text in axes.texts]
+    assert len(numbers) == 4 * len(names)
+    assert overlaps(visible_texts(figure)) == []
+    assert outside(figure, numbers) == []
+
+
 def test_equal_tables_give_equal_bytes(tables: Tables) -> None:
     assert to_svg(draw(tables)) == to_svg(draw(tables))
 
