@@ -27,7 +27,8 @@ from pathlib import Path
 import yaml
 
 from hpcai.core.machine_lock import PLACE_VARIABLE
-from hpcai.records.run import FINISHED, read_record
+from hpcai.records.files import read_record
+from hpcai.records.run import FINISHED
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

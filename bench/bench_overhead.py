@@ -11,7 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpcai.records.run import RunRecord, read_record
+from hpcai.records.files import read_record
+from hpcai.records.run import RunRecord
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

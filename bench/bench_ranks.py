@@ -30,7 +30,8 @@ from hpcai.measure import nodes
 from hpcai.measure.publish import publish
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.watch import Ending
-from hpcai.records.run import RunRecord, write_json
+from hpcai.records.files import write_json
+from hpcai.records.run import RunRecord
 from hpcai.records.weak import NodeShare
 from hpcai.training.collectives.base import Ranks
 from hpcai.training.collectives.meeting import Meeting

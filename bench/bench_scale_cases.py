@@ -2,9 +2,12 @@
 
 The predictor knows a study's results (`make run`, `make predict`). The cases vary batch, ranks, accumulation, messages
 (groups, or fusion with its cycle) and, where the study has it, precision; which of all possible ones are measured, a
-seed decides before anything is. Each case is predicted as the command does it, from the nearest measured scale, with
-the interval that the study's own held-out errors give. Cases of one benchmark that share ranks, fusion and cycle train
-one after another in ranks that stay, because starting takes longer than 40 steps. It takes 20 minutes.
+seed decides before anything is. Each case is predicted as the command does it, from all measured scales, with the
+interval that the study's own held-out errors give. Cases of one benchmark that share ranks, fusion and cycle train one
+after another in ranks that stay, because starting takes longer than 40 steps. It takes 20 minutes.
+
+`--again TABLE` predicts the cases of an earlier `--table` and measures nothing. Intervals from errors of other cases
+stand beside those of the study: of all other benchmarks, or of all other kinds of change.
 """
 
 import argparse
@@ -17,6 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -31,10 +35,12 @@ from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import disturbance_of, look, say_disturbance, use_since
 from hpcai.core.errors import HpcaiError
-from hpcai.predict.scales.held_out import LEVEL_RATIO, Case, hold_out, interval_of, question_of
+from hpcai.predict.scales.held_out import LEVEL_RATIO, OTHERS, hold_out, interval_of, question_of
 from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
 from hpcai.predict.scales.model import Asked, ScaleStep
-from hpcai.predict.scales.nearest import predict_from_nearest
+from hpcai.predict.scales.starts import predict_from_all
+from hpcai.predict.scales.trained import predict_trained, read_trained
+from hpcai.predict.what_if.intervals import ErrorInterval, centred_interval
 from hpcai.predict.what_if.measured import Point
 
 CASES, SEED, TOLERANCE_RATIO = 200, 20261126, 0.03
@@ -71,6 +77,8 @@ def main() -> None:
         measured = read_measured_scales(find_files(options.results), options.results / "runs")
     except HpcaiError as error:
         sys.exit(f"not measured: {error}")
+    if options.again:
+        sys.exit(_report(read_again(measured, options.again), len(read_trained(options.again))))
     wanted = choose(measured, options.cases, options.seed)
     sessions: dict[tuple[str, int, float | None, float], list[Wanted]] = defaultdict(list)
     for one in wanted:
@@ -95,14 +103,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--table", type=Path, help="CSV of all cases")
+    parser.add_argument("--again", type=Path, help="predict the cases of such a CSV again; measure nothing")
     return parser.parse_args()
 
 
 def choose(measured: MeasuredScales, count: int, seed: int) -> list[Wanted]:
     """Return cases that have a prediction with an interval, spread evenly over benchmarks and kinds of question."""
-    held_out, kinds = hold_out(measured), defaultdict(list)
+    interval, kinds = interval_of(hold_out(measured), OTHERS), defaultdict(list)
     for point, asked in _possible(measured):
-        if found := _predict(measured, held_out, point, asked):
+        if found := _predict(measured, interval, point, asked):
             kinds[(found.point.benchmark, found.question)].append(found)
     chance = random.Random(seed)
     for kind in sorted(kinds):
@@ -149,12 +158,24 @@ def _exchanges(ranks: int) -> list[Exchange]:
     return [*((groups, None, math.nan) for groups in GROUPS), *((1, size, cycle_s) for size, cycle_s in FUSIONS)]
 
 
-def _predict(measured: MeasuredScales, held_out: list[Case], point: Point, asked: Asked) -> Wanted | None:
+def _predict(measured: MeasuredScales, interval: ErrorInterval, point: Point, asked: Asked) -> Wanted | None:
     own = [one for one in measured.points if one.benchmark == point.benchmark and one.engine == point.engine]
-    start, step = predict_from_nearest(measured, own, asked)
-    kind = question_of(start.setting, asked.setting)
-    low_s, high_s = interval_of(held_out, kind).around(step.step_s)
-    return Wanted(start, asked, kind, step, low_s, high_s) if math.isfinite(low_s) else None
+    starts, step = predict_from_all(measured, own, asked)
+    low_s, high_s = interval.around(step.step_s)
+    kind = question_of(starts[0].setting, asked.setting)
+    return Wanted(starts[0], asked, kind, step, low_s, high_s) if math.isfinite(low_s) else None
+
+
+def read_again(measured: MeasuredScales, file: Path) -> pd.DataFrame:
+    """Return a table of measured cases as the study predicts them now; those it says nothing of are left out."""
+    interval, table = interval_of(hold_out(measured), OTHERS), pd.read_csv(file)
+    rows = []
+    for row, trained in zip(table.to_dict("records"), read_trained(file), strict=True):
+        with suppress(HpcaiError):
+            step_s = predict_trained(measured, [trained])[0].found.step_s
+            low_s, high_s = interval.around(step_s)
+            rows.append({**row, "predicted_s": step_s, "low_s": low_s, "high_s": high_s})
+    return pd.DataFrame(rows)
 
 
 def _plan(point: Point, asked: Asked, steps: int) -> RunPlan:
@@ -217,14 +238,17 @@ def _report(table: pd.DataFrame, wanted: int) -> int:
         error=known["predicted_s"] / known["measured_s"] - 1,
         inside=known["measured_s"].between(known["low_s"], known["high_s"]),
         width=known["high_s"] / known["low_s"],
+        change=[_change(row) for row in known.to_dict("records")],
     )
     print("cases of                        n  inside  median_error  largest  median_width")
-    for column in ("question", "benchmark", "precision", "ranks"):
+    for column in ("question", "change", "benchmark", "precision", "ranks"):
         for name, own in known.groupby(column):
             _print(f"{column} {name}", own)
     _print("all", known)
     inside, n = int(known["inside"].sum()), len(known)
     sure = binomtest(inside, n).proportion_ci(0.95, method="wilson")
+    for column in ("benchmark", "change"):
+        _print_left_out(known, column)
     print(f"{n} of {wanted} measured; {inside} inside: {inside / n:.1%} ({sure.low:.1%} to {sure.high:.1%})")
     print(f"goal: {LEVEL_RATIO:.0%} +- {TOLERANCE_RATIO:.0%}")
     return int(abs(inside / n - LEVEL_RATIO) > TOLERANCE_RATIO)
@@ -235,6 +259,29 @@ def _print(name: str, own: pd.DataFrame) -> None:
         f"{name:28}{len(own):5} {own['inside'].mean():7.1%} {own['error'].abs().median():13.1%} "
         f"{own['error'].abs().max():8.1%} {own['width'].median():13.2f}"
     )
+
+
+def _change(row: dict[str, object]) -> str:
+    """Name what a case changes beside ranks and batch."""
+    if pd.notna(row["fusion_bytes"]):
+        return "fusion and cycle"
+    if row["gradient_groups"] > 1:
+        return "groups"
+    return "accumulation" if row["accumulation"] > 1 else "ranks and batch"
+
+
+def _print_left_out(known: pd.DataFrame, column: str) -> None:
+    """Print how many cases are inside intervals from the errors of all cases that differ from them in a column."""
+    parts = []
+    for name, own in known.groupby(column):
+        others = known[known[column] != name]
+        found = centred_interval(list(others["measured_s"]), list(others["predicted_s"]), str(column), LEVEL_RATIO)
+        low_s, high_s = found.around(own["predicted_s"])
+        parts.append(
+            own.assign(inside=own["measured_s"].between(low_s, high_s), width=found.high_ratio / found.low_ratio)
+        )
+        _print(f"left out {name}", parts[-1])
+    _print(f"each {column} left out", pd.concat(parts))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import settings
 from workflow_project import Project
 
-pytest_plugins = ("pytester", "plugins.budget", "plugins.bytecode", "plugins.names", "plugins.sharing")
+pytest_plugins = (
+    "pytester",
+    "plugins.budget",
+    "plugins.bytecode",
+    "plugins.garbage",
+    "plugins.names",
+    "plugins.sharing",
+)
 
 # Other work on the machine must not fail a test: none is timed.
 settings.register_profile("untimed", deadline=None)

@@ -24,7 +24,7 @@ from hpcai.core.errors import ResultsError
 from hpcai.core.machine_lock import PLACE_VARIABLE
 from hpcai.data.manifest import read_manifest
 from hpcai.measure import claim
-from hpcai.records.run import read_record
+from hpcai.records.files import read_record
 
 MEASURE = str(Path(read_record.__code__.co_filename).parent)
 LINES_PER_FAULT = 5

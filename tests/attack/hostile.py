@@ -32,7 +32,8 @@ from hpcai.machine.ceilings.sampling import CeilingReport
 from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
 from hpcai.parsers.registry import MODULE_OF, read_artefact, reader_of
-from hpcai.records.run import Capture, read_part, read_record
+from hpcai.records.files import read_part, read_record
+from hpcai.records.run import Capture
 from hpcai.records.weak import WeakGroup
 from hpcai.report.figures import read_drawing
 from hpcai.report.material import read_json

@@ -18,7 +18,8 @@ from end_to_end.hit_ranks import ranks_of
 from workflow_project import STUB_RANKS, Project, edit_yaml
 
 from hpcai.config.load import load_study_file, write_plan
-from hpcai.records.run import FINISHED, RunRecord, read_record
+from hpcai.records.files import read_record
+from hpcai.records.run import FINISHED, RunRecord
 
 LIMIT_S = 180
 PAUSE_S = 3.0

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from hpcai.core.errors import HpcaiError
 from hpcai.measure.attempts import has_verdict
-from hpcai.records.run import FINISHED, read_record
+from hpcai.records.files import read_record
+from hpcai.records.run import FINISHED
 
 
 def folder_problem(folder: Path) -> str:

@@ -20,7 +20,8 @@ from hpcai.data.pack import pack_dataset
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
 from hpcai.data.stage_folder import every_stage
-from hpcai.records.run import EpochRecord, RankReport, TrainingReport, read_part
+from hpcai.records.files import read_part
+from hpcai.records.run import EpochRecord, RankReport, TrainingReport
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "config" / "benchmarks"
 LIMIT_S = 180

@@ -8,7 +8,7 @@ from workflow_project import ROOT, Project, edit_yaml
 
 from hpcai.metrics.acceptance import NO_FLEET, ONE_NODE
 from hpcai.records.acceptance import Accepted
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 SETTINGS = {"measure_s": 3, "window_s": 0.1, "file_bytes": "32 MiB", "training_steps": 40}
 

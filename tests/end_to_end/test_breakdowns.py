@@ -20,7 +20,7 @@ from hpcai.campaign.failures import LOST
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.core.machine_lock import PLACE_VARIABLE
 from hpcai.data.pack import read_pack
-from hpcai.records.run import read_record
+from hpcai.records.files import read_record
 
 HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 CAPTURES = [f"results/profiles/{profile}/diverges/d/n1x1/r1/capture.json" for profile in PROFILES]

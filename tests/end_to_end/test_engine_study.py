@@ -11,7 +11,7 @@ from workflow_project import ROOT, Project, edit_yaml
 
 from hpcai.launchers.registry import launcher_of
 from hpcai.profiles.timeline import NO_TIMELINE
-from hpcai.records.run import read_record
+from hpcai.records.files import read_record
 
 pytestmark = pytest.mark.slow
 LIMIT_S, STALL_S = 240, 30

@@ -16,7 +16,8 @@ from hpcai.machine.work.compiled_step import DENSE
 from hpcai.machine.work.step import WorkReport
 from hpcai.parsers.hlo.traffic import UNKNOWN_TRIPS
 from hpcai.parsers.horovod.timeline import read_timeline
-from hpcai.records.run import FINISHED, read_part, read_record
+from hpcai.records.files import read_part, read_record
+from hpcai.records.run import FINISHED
 from hpcai.records.weak import GROUP, WeakGroup
 
 HPC_AI500 = ("resnet50", "extreme_weather")

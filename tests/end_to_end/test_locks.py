@@ -19,7 +19,7 @@ from end_to_end.test_engines import plan
 from workflow_project import ROOT
 
 from hpcai.launchers.registry import launcher_of
-from hpcai.records.run import read_record
+from hpcai.records.files import read_record
 
 SET_UP_LIMIT_S = 5400
 CUDA_ROOM_BYTES = 12 * 2**30

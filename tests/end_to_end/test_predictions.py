@@ -9,7 +9,7 @@ import pytest
 
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.training.layers import LayerList, count_parameters
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 # Kernels, steps and HPL take minutes, however few of them.
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from workflow_project import edit_yaml
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.core.sealed import sealed_json
 from hpcai.measure.publish import OTHER_SETTINGS
-from hpcai.records.run import read_record
+from hpcai.records.files import read_record
 
 RUN = "results/runs/cosmoflow_mini/fp32/n1x2/r1"
 

@@ -13,7 +13,7 @@ from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
 from hpcai.measure.publish import OTHER_SETTINGS
 from hpcai.parsers.mllog import read_mllog
-from hpcai.records.run import read_part, read_record
+from hpcai.records.files import read_part, read_record
 from hpcai.records.weak import GROUP, WeakGroup
 
 HEADER = (ROOT / "tests/config/runs/weak.tsv").read_text().splitlines()[0]

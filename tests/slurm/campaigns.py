@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workflow_project import ROOT, STUB_RANKS, edit_yaml
 
-from hpcai.records.run import read_record
+from hpcai.records.files import read_record
 
 HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 MINI = "cosmoflow_mini"

@@ -17,7 +17,7 @@ from hpcai.core.files import file_sha256
 from hpcai.machine.ceilings import sustained
 from hpcai.machine.ceilings.sampling import Sample
 from hpcai.records.acceptance import NONE_YET, NOT_PASSED, Accepted
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 CPU = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 100_000

@@ -11,7 +11,7 @@ from slurm.campaigns import SlurmCampaign
 from workflow_project import ROOT, STUB_RANKS, Project
 
 from hpcai.parsers.mllog import read_mllog
-from hpcai.records.run import read_part, read_record
+from hpcai.records.files import read_part, read_record
 from hpcai.records.weak import WeakGroup
 
 ONE, TWO = "cosmoflow_mini/real/n1x2", "cosmoflow_mini/fp32/n2x1"

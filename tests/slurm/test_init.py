@@ -11,7 +11,7 @@ from slurm.cluster import Cluster, find_missing
 from workflow_project import STUB_RANKS, edit_yaml
 
 from hpcai.config.load import load_study_file
-from hpcai.records.run import read_record
+from hpcai.records.files import read_record
 from hpcai.setup.files import open_gaps
 
 PROGRAM = Path(sys.executable).parent / "hpcai"

@@ -22,7 +22,8 @@ from hpcai.data.pack import read_pack
 from hpcai.data.stage import preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
 from hpcai.launchers.registry import rank_of
-from hpcai.records.run import EpochRecord, RankReport, StagingRecord, TrainingReport, write_json
+from hpcai.records.files import write_json
+from hpcai.records.run import EpochRecord, RankReport, StagingRecord, TrainingReport
 from hpcai.training.journal import Journal, ResourceSampler, Step
 from hpcai.training.mlperf_log import MlperfLog
 from hpcai.training.stopping import Goal, Progress, judge

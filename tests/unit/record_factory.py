@@ -12,6 +12,7 @@ from hpcai.config.runs import Point, RunPlan
 from hpcai.config.study import Limits, Submission
 from hpcai.config.workloads import BENCHMARKS
 from hpcai.core.stalls import Stalls
+from hpcai.records.files import write_json
 from hpcai.records.run import (
     FINISHED,
     EpochRecord,
@@ -22,7 +23,6 @@ from hpcai.records.run import (
     RunRecord,
     StagingRecord,
     TrainingReport,
-    write_json,
 )
 from hpcai.rules.judge import judge
 from hpcai.workloads.cosmoflow.settings import CosmoFlowBenchmark

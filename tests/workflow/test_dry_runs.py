@@ -51,7 +51,7 @@ def test_job_counts_follow_the_run_table(project):
         ("measure", {"train"}, {"collect_runs", "profile_run"}),
         ("characterise", {"profile_run", "measure_ceiling", "count_work"}, {"train", "collect_runs"}),
         ("analyse", {"train", "collect_runs", "show_runs"}, {"report", "profile_run"}),
-        ("scores", {"score_study", "show_scores", "profile_run"}, {"report", "show_runs"}),
+        ("scores", {"score_study", "show_scores", "chart_scores", "profile_run"}, {"report", "show_runs"}),
         ("predict", MEASURED_FOR_PREDICTIONS, {"report", *(MEASURED_FOR_REGRESSORS - {"fit_kernels"})}),
         ("regressors", MEASURED_FOR_REGRESSORS, {"report", "run_hpl", "measure_blas_rates"}),
         (

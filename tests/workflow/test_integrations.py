@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from unit.record_factory import make_record
 
-from hpcai.records.run import write_record
+from hpcai.records.files import write_record
 from hpcai.report.openmetrics import runs_as_openmetrics
 
 FOLDER = Path(__file__).parents[2] / "integrations"

@@ -56,6 +56,8 @@ def run(*command, **variables):
     words = [str(word) for word in command]
     environment = {**os.environ, **variables}
     environment.pop("PYTHONPATH", None)
+    # Where it is set, as in many images, each call would compile all that it imports, as after no installation by pip.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
 
 

@@ -53,10 +53,19 @@ use rule show_runs as show_scores with:
         tables_of_scores,
     output:
         figures=figures_of("scores"),
+    log:
+        "logs/show_scores.log",
+
+
+# Beside the figures: each takes a core for seconds at the end of a study, when nothing else is left to do.
+use rule show_runs as chart_scores with:
+    input:
+        tables_of_scores,
+    output:
         charts=CHARTS,
         chart_files=CHART_FILES,
     log:
-        "logs/show_scores.log",
+        "logs/chart_scores.log",
 
 
 rule write_document:

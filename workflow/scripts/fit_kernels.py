@@ -9,7 +9,7 @@ from hpcai.metrics.run_tables import join_tables, write_tables
 from hpcai.predict.kernels.accuracy import summarise_goals
 from hpcai.predict.kernels.fit import fit_kernels
 from hpcai.predict.kernels.regressor import KernelRegressors
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -10,7 +10,7 @@ from hpcai.machine.kernels.reference_steps import read_reference_steps
 from hpcai.metrics.run_tables import join_tables, write_tables
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.kernels.step_accuracy import collect_steps, judge_steps, summarise_stages
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -8,7 +8,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.logs import log_to
 from hpcai.measure.acceptance import Asked, measure_machine
 from hpcai.measure.inputs import Inputs
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -13,7 +13,7 @@ from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.steps.report import BlocksReport
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.what_if import StudyModels, StudyTables, fit_published_epochs, predict_study
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -9,7 +9,7 @@ from hpcai.machine.hpl.blas_rates import BlasReport
 from hpcai.machine.hpl.report import HplReport
 from hpcai.metrics.run_tables import join_tables, write_tables
 from hpcai.predict.hpl_validation import validate_hpl
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

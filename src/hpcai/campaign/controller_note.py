@@ -14,7 +14,7 @@ from hpcai.config.plans import Campaign
 from hpcai.config.runs import Point, ProfileKind
 from hpcai.core.errors import RecordError
 from hpcai.measure.claim_holder import Holder, this_process
-from hpcai.records.run import read_part, write_json
+from hpcai.records.files import read_part, write_json
 
 NOTE = "campaign.json"
 KEPT_STARTS = 20

@@ -11,8 +11,9 @@ from pydantic_core import from_json
 from hpcai.core.errors import RecordError
 from hpcai.core.files import file_sha256, read_regular
 from hpcai.core.sealed import unseal
+from hpcai.records.files import RAW, RECORD, read_record, read_record_text, sound_copy
 from hpcai.records.input_reads import judge_json
-from hpcai.records.run import RAW, RECORD, Outcome, read_record, read_record_text, sound_copy
+from hpcai.records.run import Outcome
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 

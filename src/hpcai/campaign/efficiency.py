@@ -20,7 +20,8 @@ from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
 from hpcai.measure.publish import ATTEMPTS, INTERRUPTED
 from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.metrics.scores.of_run import time_parts, time_shares
-from hpcai.records.run import FINISHED, RAW, RECORD, Attempt, RunRecord, check_raw_file, read_part, read_record
+from hpcai.records.files import RAW, RECORD, check_raw_file, read_part, read_record
+from hpcai.records.run import FINISHED, Attempt, RunRecord
 from hpcai.records.weak import GROUP
 
 UNKNOWN_TIMES = Message(

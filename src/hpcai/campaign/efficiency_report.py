@@ -51,7 +51,7 @@ def report_efficiency(results: Path, csv: Path | None = None, sacct: str | None 
 def _read(results: Path) -> "pd.DataFrame":
     """Return the rows of all runs of a results folder, including those without a record."""
     from hpcai.campaign.efficiency import as_table, efficiency_table, unfinished_row
-    from hpcai.records.run import RECORD
+    from hpcai.records.files import RECORD
 
     folders = _run_folders(results)
     if not folders:

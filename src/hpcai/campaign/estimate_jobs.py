@@ -15,7 +15,8 @@ from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import RecordError
 from hpcai.measure.publish import CAPTURE, INSTANCE
-from hpcai.records.run import FINISHED, RECORD, RunRecord, read_record
+from hpcai.records.files import RECORD, read_record
+from hpcai.records.run import FINISHED, RunRecord
 from hpcai.records.weak import GROUP
 
 

@@ -24,7 +24,8 @@ from hpcai.core.messages import Message, at
 from hpcai.measure.attempts import has_verdict, supervisor_of
 from hpcai.measure.claim import CLAIM, holder_of, live_holder
 from hpcai.measure.publish import ATTEMPTS, CAPTURE, INTERRUPTED
-from hpcai.records.run import FINISHED, RAW, RECORD
+from hpcai.records.files import RAW, RECORD
+from hpcai.records.run import FINISHED
 from hpcai.records.weak import GROUP
 
 NO_RECORD = Message("states.no_record", "{published} is there, but its record {record} is not")

@@ -13,7 +13,7 @@ import psutil
 from hpcai.campaign.controller_note import Controller, PlannedDataset
 from hpcai.config.machine import scratch_path
 from hpcai.measure.claim_holder import Life, life_here, life_in_slurm
-from hpcai.records.run import RECORD
+from hpcai.records.files import RECORD
 
 LITTLE_SPACE_BYTES = 1 << 30
 """Free space below which a disk counts as full: records and logs of a few large runs may not fit."""

@@ -146,7 +146,7 @@ def acceptance(
     from hpcai.core.units import to_si
     from hpcai.metrics.acceptance import say_accepted
     from hpcai.records.acceptance import Accepted, is_young
-    from hpcai.records.run import read_part
+    from hpcai.records.files import read_part
 
     accepted = read_part(Accepted, judged)
     print(say_accepted(accepted))

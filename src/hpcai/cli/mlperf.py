@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from hpcai.cli.options import Command, Group, argument, choice, flag, option, takes
+from hpcai.cli.options import Command, Group, StudyResults, argument, choice, flag, option, takes
 from hpcai.cli.predict_round import EPILOGUE, predict_round
 
 app = typer.Typer(cls=Group, help="Published rounds and submissions of MLPerf HPC.")
@@ -86,7 +86,7 @@ app.command("predict", cls=Command, epilog=EPILOGUE)(predict_round)
 class Wanted:
     """Options of `hpcai mlperf submit`."""
 
-    results: Annotated[Path, argument("RESULTS", "results folder of a study, such as results")]
+    results: StudyResults
     output: Annotated[Path, option("DIR", "folder to write")]
     org: Annotated[str | None, option("NAME", "submitting organisation (default: that of the study)")] = None
     system: Annotated[str | None, option("NAME", "first part of the systems' names (default: the machine's name)")] = (

@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -100,6 +101,11 @@ def flag(name: str, words: str) -> OptionInfo:
     """Return an option without a value; there is no ``--no-`` form."""
     option: OptionInfo = typer.Option(name, help=words, show_default=False)
     return option
+
+
+StudyResults = Annotated[Path, argument("RESULTS", "results folder of a study")]
+TableOrJson = Annotated[Literal["table", "json"], choice("format")]
+TableJsonOrCsv = Annotated[Literal["table", "json", "csv"], choice("format")]
 
 
 def count(text: str) -> int:

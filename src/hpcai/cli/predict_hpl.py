@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from hpcai.cli.options import Command, Texts, choice, flag, option, takes
+from hpcai.cli.options import Command, TableJsonOrCsv, Texts, choice, flag, option, takes
 from hpcai.config.machine import Machine
 from hpcai.core.errors import ConfigError
 from hpcai.core.units import to_si
@@ -96,7 +96,7 @@ class Question:
         str | None, option("SIZE", 'memory that holds the matrix, such as "128 GiB", for --inverse order')
     ] = None
     memory_fraction: Annotated[str, option("RATIO", "share of it")] = "0.9"
-    output: Annotated[Literal["table", "json", "csv"], choice("format")] = "table"
+    output: TableJsonOrCsv = "table"
 
 
 @app.command(cls=Command, short_help="Time and rate of HPL on nodes with processors and GPUs.", epilog=_EPILOGUE)

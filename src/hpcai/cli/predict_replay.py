@@ -1,18 +1,18 @@
 """The command ``hpcai predict replay``: profiled steps rebuilt from their timelines, and asked what if."""
 
-import json
 import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
 
 from hpcai.catalogue.points import POINT
-from hpcai.cli.options import Command, argument, choice, count, flag, option, takes
+from hpcai.cli.answers import say_json
+from hpcai.cli.options import Command, StudyResults, TableOrJson, count, flag, option, takes
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
@@ -21,7 +21,7 @@ from hpcai.core.text_table import say_table
 from hpcai.metrics.profiles.link import TRANSFER, of_engine
 from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, replay_step, split_steps, typical_step
 from hpcai.profiles.profile import Profile
-from hpcai.profiles.timeline import traffic_of
+from hpcai.profiles.timeline.views import traffic_of
 
 app = typer.Typer()
 GOAL_RATIO = 0.05
@@ -44,14 +44,14 @@ SUMMARY = Message(
 class Question:
     """What `hpcai predict replay` is asked."""
 
-    results: Annotated[Path, argument("RESULTS", "results folder of a study")]
+    results: StudyResults
     benchmark: Annotated[str | None, option("NAME", "one alone")] = None
     bandwidth: Annotated[float | None, option("RATIO", "of the link, over the profiled one")] = None
     no_negotiation: Annotated[bool, flag("--no-negotiation", "ranks do not agree before they send")] = False
     fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
     slow_rank: Annotated[float | None, option("RATIO", "computing of one rank over the profiled one")] = None
-    output: Annotated[Literal["table", "json"], choice("format")] = "table"
+    output: TableOrJson = "table"
 
 
 @app.command(cls=Command, short_help="Profiled steps rebuilt from their timelines, and what if.", epilog=EXAMPLE)
@@ -64,7 +64,7 @@ def replay(question: Question) -> None:
     changes = _changes(question)
     found = [_rebuild(question.results, profile, changes) for profile in _profiles(question)]
     if question.output == "json":
-        print(json.dumps({"replays": found}, indent=2, allow_nan=False))
+        print(say_json({"replays": found}))
         return
     heads = ["benchmark", "scale", "rebuilt ms", "profiled ms", "error", "timed ms"]
     cells = [

@@ -1,22 +1,23 @@
 """The command ``hpcai predict scale``: steps of a study's benchmarks at other ranks, batches and messages."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 import typer
 
-from hpcai.cli.options import Command, argument, choice, count, option, takes
-from hpcai.cli.predict_step import plain_records
+from hpcai.cli.answers import plain_records, say_json
+from hpcai.cli.options import Command, StudyResults, TableOrJson, count, option, takes
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import write_asked
 from hpcai.core.messages import Message, at
 from hpcai.core.text_table import say_table
+from hpcai.predict.scales.exchange import cycle_of
 from hpcai.predict.scales.held_out import (
+    OTHERS,
     UNSEEN,
     Case,
     hold_out,
@@ -26,8 +27,9 @@ from hpcai.predict.scales.held_out import (
     tabulate_cases,
 )
 from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
-from hpcai.predict.scales.model import Asked, ScaleStep, cycle_of
-from hpcai.predict.scales.nearest import predict_from_nearest
+from hpcai.predict.scales.model import Asked, ScaleStep
+from hpcai.predict.scales.starts import predict_from_all, say_scales
+from hpcai.predict.scales.trained import predict_trained, read_trained
 
 if TYPE_CHECKING:
     from hpcai.predict.what_if.measured import Point
@@ -37,7 +39,8 @@ EXAMPLE = """\b
 examples:
   hpcai predict scale results                                            # errors on all scales, each held out
   hpcai predict scale results --benchmark NAME --ranks 2 --batch 32
-  hpcai predict scale results --benchmark NAME --ranks 2 --groups 4 --output json"""
+  hpcai predict scale results --benchmark NAME --ranks 2 --groups 4 --output json
+  hpcai predict scale results --benchmark NAME --ranks 2 --cases cases.csv"""
 NOT_MEASURED = Message(
     "predict_scale.not_measured", "benchmark {benchmark!r} has no measured scale, expected one of {known}"
 )
@@ -53,7 +56,7 @@ REFUSED = Message("predict_scale.refused", "{cases} not predicted: {reason}")
 class Question:
     """What `hpcai predict scale` is asked."""
 
-    results: Annotated[Path, argument("RESULTS", "results folder of a study")]
+    results: StudyResults
     benchmark: Annotated[str | None, option("NAME", "one of the study; without it, errors of all scales")] = None
     ranks: Annotated[int | None, option("N", "ranks; by default as measured", count)] = None
     batch: Annotated[int | None, option("N", "global batch; by default as measured", count)] = None
@@ -62,7 +65,10 @@ class Question:
     fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
     machine: Annotated[str | None, option("NAME", "whose blocks, where several machines have some")] = None
-    output: Annotated[Literal["table", "json"], choice("format")] = "table"
+    cases: Annotated[
+        Path | None, option("FILE", "CSV of further measured trainings, whose errors give the interval")
+    ] = None
+    output: TableOrJson = "table"
     figure: Annotated[Path | None, option("FILE", "also draw the held-out scales, as SVG")] = None
 
 
@@ -82,7 +88,7 @@ def scale(question: Question) -> None:
     answer = _answer(measured, cases, question) if question.benchmark else None
     if question.output == "json":
         found: dict[str, Any] = {"held_out": plain_records(table), "errors": summarise_cases(table)}
-        print(json.dumps({**found, **({"answer": _plain(answer)} if answer else {})}, indent=2, allow_nan=False))
+        print(say_json({**found, **({"answer": _plain(answer)} if answer else {})}))
         return
     if answer:
         print(f"{_say_answer(answer)}\n")
@@ -92,7 +98,7 @@ def scale(question: Question) -> None:
 
 
 def _check(question: Question) -> None:
-    names = ("ranks", "batch", "accumulation", "groups", "fusion", "cycle_ms")
+    names = ("ranks", "batch", "accumulation", "groups", "fusion", "cycle_ms", "cases")
     given = next((name for name in names if getattr(question, name) is not None), None)
     if given and not question.benchmark:
         raise ConfigError(NEEDS_BENCHMARK(option=f"--{given.replace('_', '-')}"))
@@ -117,7 +123,7 @@ class Answer:
 
 
 def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question) -> Answer:
-    """Return the answer from the measured scale that is nearest to what is asked.
+    """Return the answer from all measured scales that lead to it.
 
     Raises
     ------
@@ -128,24 +134,31 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
     if not own:
         known = ", ".join(dict.fromkeys(point.benchmark for point in measured.points))
         raise ConfigError(at(str(question.results), NOT_MEASURED(benchmark=question.benchmark, known=known)))
-    asked = _asked(own, question)
+    base = _usual(own)
+    own = [point for point in own if point.engine == base.engine]
+    asked = _asked(own, base, question)
     setting = asked.setting
-    start, step = predict_from_nearest(measured, own, asked)
+    starts, step = predict_from_all(measured, own, asked)
     if step.reason:
         raise ConfigError(at(str(question.results), step.reason))
-    kind = question_of(start.setting, setting)
-    interval = interval_of(cases, kind)
+    erred = predict_trained(measured, read_trained(question.cases)) if question.cases else cases
+    interval = interval_of(erred, OTHERS)
     low_s, high_s = interval.around(step.step_s)
     measured_s = next((point.step_s for point in own if point.setting == setting), math.nan)
     return Answer(
-        start.benchmark, f"{start.variant} {start.scale}", kind, setting.scale, setting.global_batch, step, low_s,
-        high_s, interval.basis, measured_s,
+        starts[0].benchmark, say_scales(starts), question_of(starts[0].setting, setting), setting.scale,
+        setting.global_batch, step, low_s, high_s, interval.basis, measured_s,
     )  # fmt: skip
 
 
-def _asked(own: Sequence["Point"], question: Question) -> Asked:
-    """Return the first measured scale, in single precision where there is one, with what is asked changed."""
-    base = next((point for point in own if point.setting.precision == "fp32"), own[0])
+def _usual(own: Sequence["Point"]) -> "Point":
+    """Return the first scale in single precision without compression; without any, the first."""
+    usual = ("fp32", "none")
+    return next((one for one in own if (one.setting.precision, one.setting.compression) == usual), own[0])
+
+
+def _asked(own: Sequence["Point"], base: "Point", question: Question) -> Asked:
+    """Return the usual scale with what is asked changed."""
     most = max(math.ceil(point.setting.ranks / point.setting.nodes) for point in own)
     setting = base.setting
     if question.ranks:

@@ -1,21 +1,21 @@
 """The command ``hpcai predict step``: training steps of this machine from their blocks, next to measured ones."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import pandas as pd
 import typer
 
-from hpcai.cli.options import Command, argument, choice, count, option, takes
+from hpcai.cli.answers import plain_records, say_json
+from hpcai.cli.options import Command, TableOrJson, argument, count, option, takes
 from hpcai.core.disturbance import Tolerance
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
 from hpcai.core.text_table import say_table
 from hpcai.predict.steps.accuracy import collect_block_steps, collect_block_times, print_steps
 from hpcai.predict.steps.report import BlocksReport
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 app = typer.Typer()
 EXAMPLE = """\b
@@ -39,7 +39,7 @@ class Question:
     blocks: Annotated[Path, argument("FILE", "blocks as measured on a machine (step_blocks.json)")]
     network: Annotated[str | None, option("NAME", "one network or benchmark alone, with each of its blocks")] = None
     batch: Annotated[int | None, option("N", "at this batch alone; with --network", count)] = None
-    output: Annotated[Literal["table", "json"], choice("format")] = "table"
+    output: TableOrJson = "table"
 
 
 @app.command(cls=Command, short_help="Time of a training step from its measured blocks.", epilog=EXAMPLE)
@@ -55,7 +55,7 @@ def step(question: Question) -> None:
         steps = collect_block_steps(report, Tolerance(), source)
         tables = {"steps": plain_records(steps), "blocks": plain_records(collect_block_times(report, source))}
         facts = report.model_dump(include={"processor", "software", "sets", "threads", "wall_s"})
-        print(json.dumps({**facts, **tables}, indent=2, allow_nan=False))
+        print(say_json({**facts, **tables}))
         return
     print(print_steps(report, Tolerance()))
     if question.network:
@@ -84,14 +84,6 @@ def _choose(report: BlocksReport, question: Question) -> BlocksReport:
             raise ConfigError(at(str(question.blocks), OTHER_BATCH(**facts)))
         steps = found
     return report.model_copy(update={"steps": steps})
-
-
-def plain_records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table without NaN, which is not JSON."""
-    return [
-        {str(name): None if pd.isna(value) else value for name, value in row.items()}
-        for row in table.to_dict("records")
-    ]
 
 
 def _say_blocks(times: pd.DataFrame) -> str:

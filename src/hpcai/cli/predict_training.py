@@ -1,17 +1,17 @@
 """The command ``hpcai predict training``: step times of a network on a machine, as a table, JSON or CSV."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import pandas as pd
 import typer
 from pydantic import BaseModel, ValidationError
 
-from hpcai.cli.options import Command, Texts, choice, flag, option, takes
+from hpcai.cli.answers import plain_records, say_json
+from hpcai.cli.options import Command, TableJsonOrCsv, Texts, choice, flag, option, takes
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import read_regular
 from hpcai.core.messages import Message
@@ -87,7 +87,7 @@ class Question:
         None
     )
     per_layer: Annotated[bool, flag("--per-layer", "print one row per layer")] = False
-    output: Annotated[Literal["table", "json", "csv"], choice("format")] = "table"
+    output: TableJsonOrCsv = "table"
 
 
 @app.command(cls=Command, short_help="Time of a data-parallel training step.", epilog=EXAMPLE)
@@ -239,12 +239,7 @@ def _write(frame: pd.DataFrame, facts: Mapping[str, Any], rows: str, output: str
     if output == "csv":
         return frame.to_csv(index=False).rstrip("\n")
     if output == "json":
-        # NaN is not JSON.
-        records = [
-            {name: None if pd.isna(value) else value for name, value in record.items()}
-            for record in frame.drop(columns="method").to_dict("records")
-        ]
-        return json.dumps({**facts, rows: records}, indent=2, allow_nan=False)
+        return say_json({**facts, rows: plain_records(frame.drop(columns="method"))})
     lines = [f"{facts['network']}: {facts['parameters']:,} parameters ({facts['source']})", str(facts["method"])]
     lines += [f"{name}: {words}" for name, words in facts["origins"].items()]
     lines += [f"not modelled: {sentence}" for sentence in facts["not_modelled"]]

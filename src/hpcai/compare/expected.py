@@ -21,7 +21,8 @@ from hpcai.core.table_files import read_parquet
 from hpcai.metrics.cells import divide
 from hpcai.metrics.scores.columns import REPEATED
 from hpcai.mlperf_hpc.analysis.system_families import name_family
-from hpcai.records.run import RECORD, RunRecord, read_record_text
+from hpcai.records.files import RECORD, read_record_text
+from hpcai.records.run import RunRecord
 
 SAME = ("suite", "workload", "dataset", "quality_target", "division")
 """What has to be equal."""

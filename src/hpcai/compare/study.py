@@ -13,7 +13,7 @@ from hpcai.core.errors import RecordError
 from hpcai.core.files import read_regular
 from hpcai.core.sealed import unseal
 from hpcai.core.table_files import read_parquet
-from hpcai.records.run import read_record_text
+from hpcai.records.files import read_record_text
 
 NEEDED = (
     "run_id", "study", "suite", "workload", *POINT, "ranks", "outcome", "quality_target",

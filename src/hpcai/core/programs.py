@@ -1,8 +1,17 @@
-"""Programs: their location on the PATH, and their exit status."""
+"""Programs: their location on the PATH, their exit status, and what one that failed said last."""
 
+import re
 import shutil
+import signal
 
 from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message
+
+KILLED = Message("programs.killed", "was ended by {signal_name}")
+ENDED = Message("programs.ended", "ended with {status}")
+LONGEST_QUOTE = 300
+"""Maximum length of quoted output [characters]."""
+_ERROR = re.compile(r"^(?:[\w.]+(?:Error|Exception)|E\S*).*", re.MULTILINE)
 
 
 def find_program(name: str) -> str:
@@ -24,3 +33,19 @@ def find_program(name: str) -> str:
 def shell_status(return_code: int) -> int:
     """Return the exit status in shell convention: 128 + signal for a process ended by a signal."""
     return return_code if return_code >= 0 else 128 - return_code
+
+
+def say_ending(return_code: int) -> str:
+    """Return how a process ended, as the end of a sentence: its exit status, or the signal that ended it."""
+    if return_code >= 0:
+        return ENDED(status=return_code)
+    number = -return_code
+    # Real-time signals have no names.
+    known = number in set(signal.Signals)
+    return KILLED(signal_name=signal.Signals(number).name if known else f"signal {number}")
+
+
+def last_words(errors: str) -> str:
+    """Return the last error that a process printed, or else its last line."""
+    lines = _ERROR.findall(errors) or [line for line in errors.splitlines() if line.strip()] or ["nothing was printed"]
+    return str(lines[-1]).strip()[:LONGEST_QUOTE]

@@ -40,8 +40,9 @@ from hpcai.metrics.scores.best_results import VALID, judge_validity
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS, score_frame
 from hpcai.metrics.scores.result_scores import name_datasets, name_divisions, score_scales
 from hpcai.metrics.scores.trial_scores import FORMULA, score_trials
+from hpcai.records.files import RAW, RECORD
 from hpcai.records.folders import check_manifest
-from hpcai.records.run import RAW, RECORD, RunRecord
+from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.model import Document, read_document
 from hpcai.rules.table import rules_of
 

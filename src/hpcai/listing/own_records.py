@@ -13,7 +13,8 @@ from hpcai.metrics.cells import Row, number_of
 from hpcai.metrics.reproducibility import METHOD, MOST, judge_point
 from hpcai.mlperf_hpc.analysis.study_names import TITLES
 from hpcai.mlperf_hpc.analysis.system_families import name_family
-from hpcai.records.run import RAW, RunRecord, check_artefact
+from hpcai.records.files import RAW, check_artefact
+from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
 
 STUDY = "hpcai run with study.json"

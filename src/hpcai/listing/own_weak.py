@@ -28,7 +28,8 @@ from hpcai.metrics.scores.validity import invalid_reasons, label_result, split_r
 from hpcai.mlperf_hpc.analysis.own_runs import SUITE, own_round, read_own_groups
 from hpcai.mlperf_hpc.analysis.study_names import task_of
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
-from hpcai.records.run import FINISHED, RunRecord, read_part
+from hpcai.records.files import read_part
+from hpcai.records.run import FINISHED, RunRecord
 from hpcai.records.weak import GROUP, WeakGroup
 from hpcai.rules.table import rules_of
 

@@ -225,7 +225,7 @@ def _chosen(source: Path, kind: Kind) -> dict[str, Path]:
 
 def _names_of(chosen: Mapping[str, Path]) -> dict[str, Word]:
     """Return names that the runs and this machine give away: hosts and the user."""
-    from hpcai.records.run import RECORD, read_record  # only who submits needs the model of a record
+    from hpcai.records.files import RECORD, read_record  # only who submits needs the model of a record
 
     found: dict[str, Word] = {socket.gethostname(): "host name"}
     with suppress(KeyError, OSError):  # without a user database, as in a container

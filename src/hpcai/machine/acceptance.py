@@ -23,7 +23,7 @@ from hpcai.machine.ceilings.storage import measure_storage
 from hpcai.machine.ceilings.sustained import PRECISIONS, Repeats, measure_sustained
 from hpcai.machine.subprocess_measure import Options, say_error, say_lacking_cores
 from hpcai.records.acceptance import Series
-from hpcai.records.run import write_json
+from hpcai.records.files import write_json
 
 logger = logging.getLogger(__name__)
 MODULE = "hpcai.machine.acceptance"

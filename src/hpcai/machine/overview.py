@@ -19,7 +19,7 @@ from hpcai.metrics.roofline.columns import REFUSED
 from hpcai.parsers.hpl import read_hpl
 from hpcai.parsers.hpl_mxp import read_hpl_mxp
 from hpcai.parsers.identify import looks_like
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 NO_SCORE = Message("overview.no_score", "no run of this benchmark earned it: {reason}")
 NO_HPL = Message(

@@ -3,8 +3,6 @@
 import argparse
 import logging
 import os
-import re
-import signal
 import subprocess
 import sys
 import time
@@ -18,6 +16,7 @@ from hpcai.core.errors import LaunchError
 from hpcai.core.lean_imports import NEEDLESS, without
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message
+from hpcai.core.programs import last_words, say_ending
 from hpcai.core.text import say_rate
 from hpcai.machine.ceilings.agreement import further_rounds
 from hpcai.machine.ceilings.sampling import CeilingReport, Kind, NotMeasured, Sample, Summary, Way, report_of, time_way
@@ -37,7 +36,6 @@ TOO_MANY_THREADS = Message(
     "cores_per_node of the machine file, or give the job all cores of its node",
 )
 ENDED_BADLY = Message("subprocess_measure.ended_badly", "{module} {ending}, expected exit status 0: {error}")
-_ERROR = re.compile(r"^(?:[\w.]+(?:Error|Exception)|E\S*).*", re.MULTILINE)
 TIME_UP = Message("subprocess_measure.time_up", "the measurement was ended after {limit_s:g} s")
 TIME_UP_IN = Message("subprocess_measure.time_up_in", "the measurement was ended after {limit_s:g} s, in {trying}")
 
@@ -180,7 +178,7 @@ def _measure_with(program: Sequence[str], options: Options) -> _Found:
         crashed.add(found.trying)
         # A method that crashes in one call gives no ceiling in another; the samples of all others count.
         found.samples = [sample for sample in found.samples if name_of(sample) != found.trying]
-        reason = f"the process {process.ending}: {process.errors[-300:].strip()}"
+        reason = f"the process {process.ending}: {last_words(process.errors)}"
         found.missing[found.trying] = _not_measured(found.trying, options.threads, reason)
 
 
@@ -208,7 +206,7 @@ def _run(command: Sequence[str], threads: int, limit_s: float) -> _Process:
     ended = run_process(command, limit_s, OPENBLAS_NUM_THREADS=str(threads))
     if ended.status is None:
         return _Process(ended.output, f"was ended after {LONGEST_S:g} s", ended.errors, timed_out=True)
-    return _Process(ended.output, _say_ending(ended.status), ended.errors)
+    return _Process(ended.output, say_ending(ended.status) if ended.status else "", ended.errors)
 
 
 @dataclass(frozen=True)
@@ -223,7 +221,7 @@ class Ended:
     @property
     def ending(self) -> str:
         """How it ended, as text."""
-        return f"was ended after {self.limit_s:g} s" if self.status is None else f"ended with {self.status}"
+        return f"was ended after {self.limit_s:g} s" if self.status is None else say_ending(self.status)
 
 
 def run_process(command: Sequence[str], limit_s: float, **variables: str) -> Ended:
@@ -244,12 +242,6 @@ def run_process(command: Sequence[str], limit_s: float, **variables: str) -> End
         status, output, errors = None, error.stdout or b"", error.stderr or b""
     whole_lines = output[: output.rfind(b"\n") + 1]
     return Ended(status, whole_lines.decode(errors="replace"), errors.decode(errors="replace"), limit_s)
-
-
-def _say_ending(status: int) -> str:
-    if status >= 0:
-        return f"ended with {status}" if status else ""
-    return f"was ended by {signal.Signals(-status).name}"
 
 
 def _not_measured(name: str, threads: int, reason: str) -> NotMeasured:
@@ -361,12 +353,6 @@ def _say_too_slow(way: Way, rate: float) -> str:
         f"one call would take about {way.work / rate:.1f} s at {say_rate(rate, way.unit)}, "
         f"the best rate of less work of this kind; the limit is {LONGEST_CALL_S:g} s"
     )
-
-
-def last_words(errors: str) -> str:
-    """Return the last error that a process printed, or else its last line."""
-    lines = _ERROR.findall(errors) or [line for line in errors.splitlines() if line.strip()] or ["nothing was printed"]
-    return str(lines[-1])[:300]
 
 
 def say_error(error: Exception) -> str:

@@ -34,7 +34,7 @@ from hpcai.measure.recording import LATE_S, await_files
 from hpcai.metrics.acceptance import BANDWIDTH, LATENCY
 from hpcai.metrics.profiles.link import AllreduceReport
 from hpcai.records.acceptance import Kind, Measured, Series, Unit, utc_now
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 from hpcai.records.weak import NodeShare
 from hpcai.slurm.allocation import find_allocation
 from hpcai.slurm.step import step_command

@@ -17,7 +17,8 @@ from hpcai.measure.container import require_training
 from hpcai.measure.inputs import Inputs
 from hpcai.measure.supervise import Measurement, Run, Start, scratch_folder
 from hpcai.records.acceptance import Kind, Series
-from hpcai.records.run import FINISHED, RAW, RunRecord, check_raw_file
+from hpcai.records.files import RAW, check_raw_file
+from hpcai.records.run import FINISHED, RunRecord
 from hpcai.records.weak import InstanceShare, NodeShare
 
 logger = logging.getLogger(__name__)

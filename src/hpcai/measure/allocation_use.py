@@ -13,7 +13,7 @@ from typing import Literal
 import psutil
 from pydantic import BaseModel, ConfigDict, Field
 
-from hpcai.records.run import write_json
+from hpcai.records.files import write_json
 from hpcai.slurm.job import own_job_id
 from hpcai.slurm.text import duration_in_seconds, job_fields, resources_of, size_in_bytes
 

@@ -37,17 +37,8 @@ from hpcai.measure.publish import (
 )
 from hpcai.measure.rank_files import gather_rank_files
 from hpcai.measure.watch import end_marked_processes
-from hpcai.records.run import (
-    FINISHED,
-    RAW,
-    RECORD,
-    Attempt,
-    RunRecord,
-    read_part,
-    read_record,
-    write_json,
-    write_record,
-)
+from hpcai.records.files import RAW, RECORD, read_part, read_record, write_json, write_record
+from hpcai.records.run import FINISHED, Attempt, RunRecord
 from hpcai.records.weak import GROUP
 from hpcai.slurm.job import state_of
 

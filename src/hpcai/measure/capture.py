@@ -15,7 +15,8 @@ from hpcai.measure.publish import CAPTURE, TOOL, published
 from hpcai.measure.supervise import measure
 from hpcai.profiles.instrument import NO_INSTRUMENT, Missing
 from hpcai.profiles.kind import find_instrument
-from hpcai.records.run import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_sealed
+from hpcai.records.files import RAW, read_part, write_sealed
+from hpcai.records.run import FINISHED, Artefact, Capture, InstrumentFacts, RunRecord
 
 A_TIMED_RUN = Message("capture.a_timed_run", "found the plan of a timed run, expected one that names a profile")
 

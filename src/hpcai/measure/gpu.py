@@ -37,7 +37,7 @@ from hpcai.parsers.hlo.traffic import read_traffic
 from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.rapl import read_rapl
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
-from hpcai.profiles.power_meters import find_power_meters, metered
+from hpcai.profiles.power.meters import find_power_meters, metered
 from hpcai.workloads.registry import WORKLOADS
 
 NO_GPU = Message(

@@ -19,17 +19,8 @@ from hpcai.core.errors import ConfigError, RecordError, RunRefusedError
 from hpcai.core.files import sync, write_atomically
 from hpcai.core.messages import Message, at
 from hpcai.measure.claim import live_holder
-from hpcai.records.run import (
-    FINISHED,
-    RAW,
-    RECORD,
-    Capture,
-    RunRecord,
-    read_part,
-    read_record,
-    sound_copy,
-    write_record,
-)
+from hpcai.records.files import RAW, RECORD, read_part, read_record, sound_copy, write_record
+from hpcai.records.run import FINISHED, Capture, RunRecord
 from hpcai.records.weak import GROUP
 
 ATTEMPTS = "attempts"

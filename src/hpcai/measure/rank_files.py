@@ -18,7 +18,8 @@ from pydantic import RootModel
 from hpcai.core.errors import ParseError, RecordError
 from hpcai.core.files import sync
 from hpcai.core.table_files import open_parquet, read_parquet
-from hpcai.records.run import RankReport, read_part, write_json
+from hpcai.records.files import read_part, write_json
+from hpcai.records.run import RankReport
 
 RANKS = "ranks"
 REPORTS = "ranks.json"

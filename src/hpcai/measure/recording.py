@@ -22,7 +22,8 @@ from hpcai.measure.progress import read_epochs
 from hpcai.measure.publish import give_back_reserve
 from hpcai.measure.rank_files import RANKS, gather_rank_files, read_rank_reports
 from hpcai.measure.watch import Ending
-from hpcai.records.run import FINISHED, Artefact, Outcome, Provenance, RankReport, RunRecord, TrainingReport, read_part
+from hpcai.records.files import read_part
+from hpcai.records.run import FINISHED, Artefact, Outcome, Provenance, RankReport, RunRecord, TrainingReport
 from hpcai.rules.judge import judge
 
 LATE_S = 60.0

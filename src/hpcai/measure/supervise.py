@@ -44,7 +44,8 @@ from hpcai.measure.room import require_room
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
 from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument
 from hpcai.records.acceptance import require_accepted
-from hpcai.records.run import AcceptanceNote, Attempt, RunRecord, write_json
+from hpcai.records.files import write_json
+from hpcai.records.run import AcceptanceNote, Attempt, RunRecord
 from hpcai.records.weak import InstanceShare
 
 

@@ -25,7 +25,7 @@ from hpcai.measure.inputs import Inputs, refuse_other_data
 from hpcai.measure.progress import say
 from hpcai.measure.supervise import Measurement, Run, Start, scratch_folder
 from hpcai.measure.weak_group import describe_group
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 from hpcai.records.weak import GROUP, InstanceShare, NodeShare, WeakGroup
 from hpcai.slurm.allocation import find_allocation
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from hpcai.core.errors import LaunchError, ParseError
 from hpcai.measure.publish import SHARE, group_attempt
 from hpcai.parsers.mllog import read_mllog
-from hpcai.records.run import FINISHED, RAW, RunRecord, read_part
+from hpcai.records.files import RAW, read_part
+from hpcai.records.run import FINISHED, RunRecord
 from hpcai.records.weak import Extent, Instance, InstanceShare, NodeShare, Pruned, WeakGroup, shared_resources
 
 

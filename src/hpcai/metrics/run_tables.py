@@ -29,7 +29,8 @@ from hpcai.metrics.scores.of_run import score_run, time_parts, time_shares
 from hpcai.metrics.scores.validity import invalid_reasons, join_reasons, result_flags, valid_for
 from hpcai.metrics.scores.verdicts import summarise_verdicts
 from hpcai.metrics.summary import summarise_study
-from hpcai.records.run import EpochRecord, RunRecord, read_record
+from hpcai.records.files import read_record
+from hpcai.records.run import EpochRecord, RunRecord
 from hpcai.rules.table import rules_of
 
 __all__ = [

@@ -22,6 +22,7 @@ from hpcai.parsers.text import split_csv
 ONE_MOMENT = Message("amd_smi.one_moment", "no time stamps: power at a single time, no energy from it")
 NO_NUMBER = Message("amd_smi.no_number", "found {text!r} as {column}, expected a number or N/A")
 OTHER_UNIT = Message("amd_smi.other_unit", "found {column} in {unit!r}, expected {expected}")
+DAMAGED = Message("amd_smi.damaged", "truncated or damaged JSON from here on ({why})")
 
 TOOL = "output of amd-smi"
 ADVICE = "run `amd-smi metric --power --energy --watch 1 --csv`"
@@ -60,11 +61,12 @@ def read_amd_smi(path: Path) -> Reading:
     lines, torn = read_whole_lines(path, TOOL)
     stamps: dict[int, datetime | None] = {}
     text = "\n".join([*lines, torn])
-    for number, cells in _documents(text) if text.lstrip().startswith(("[", "{")) else _rows(findings, lines):
+    is_json = text.lstrip().startswith(("[", "{"))
+    for number, cells in _documents(text, findings) if is_json else _rows(findings, lines):
         _add(findings, number, cells)
         if "timestamp" in cells:
             stamps[number] = _stamp(cells["timestamp"])
-    if torn and not text.lstrip().startswith(("[", "{")):
+    if torn and not is_json:
         findings.leave_out(len(lines) + 1, "the last line was truncated")
     keep_plausible_devices(findings)
     if stamps:
@@ -100,13 +102,16 @@ def _rows(findings: Findings, lines: list[str]) -> Iterator[tuple[int, Cells]]:
                 findings.leave_out(number, f"{len(fields)} cells under {len(header)} headings")
 
 
-def _documents(text: str) -> Iterator[tuple[int, Cells]]:
-    """Yield number and cells of each accelerator in one or several JSON documents; a truncated last one is left out."""
-    decoder, place, number = json.JSONDecoder(), 0, 0
+def _documents(text: str, findings: Findings | None = None) -> Iterator[tuple[int, Cells]]:
+    """Yield number and cells of each accelerator in the JSON documents before the first damaged one, which is noted."""
+    decoder, place, number = json.JSONDecoder(), len(text) - len(text.lstrip()), 0
     while place < len(text):
         try:
             found, place = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError) as error:
+            if findings:
+                why = error.msg if isinstance(error, json.JSONDecodeError) else error
+                findings.leave_out(text.count("\n", 0, place) + 1, DAMAGED(why=why))
             return
         place = next((at for at in range(place, len(text)) if not text[at].isspace() and text[at] != ","), len(text))
         entries = found.get("gpu_data", [found]) if isinstance(found, dict) else found

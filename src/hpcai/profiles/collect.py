@@ -24,7 +24,7 @@ from hpcai.profiles.link_views import allreduce_ceiling, link_fit_rows, link_row
 from hpcai.profiles.roofs_view import inconsistencies_view
 from hpcai.profiles.views import VIEWS, as_view, join_views
 from hpcai.profiles.work_view import work_view
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 COUNTED = ("messages", "lanes", "kernel_names", "io_workers", "input_stages")
 """Views of many rows, of which the texts say the number only."""

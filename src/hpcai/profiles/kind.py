@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from hpcai.catalogue.profiles import PROFILES, ProfileFacts
 from hpcai.config.runs import RunPlan
 from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, Missing
-from hpcai.profiles.profile import Profile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hpcai.profiles.profile import Profile
 
 PATTERN = "hpcai.profiles.*"
 """Modules that may be loaded, for the digest of a rule (`hpcai.campaign.library_digest`)."""
@@ -32,8 +34,8 @@ class Kind(ProfileFacts):
     """
 
     find_instrument: Callable[[RunPlan], Instrument | Missing]
-    read: Callable[..., dict[str, pd.DataFrame]]
-    gather: Callable[[Iterable[Profile]], Any] | None = None
+    read: "Callable[..., dict[str, pd.DataFrame]]"
+    gather: "Callable[[Iterable[Profile]], Any] | None" = None
 
 
 def kind_of(name: str) -> Kind:

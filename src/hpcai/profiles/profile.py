@@ -12,7 +12,8 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ParseError
-from hpcai.records.run import RAW, Artefact, Capture, RunRecord, check_artefact, check_raw_file, read_part, read_record
+from hpcai.records.files import RAW, check_artefact, check_raw_file, read_part, read_record
+from hpcai.records.run import Artefact, Capture, RunRecord
 
 IDENTITY = ("run_id", *POINT, "nodes", "ranks")
 """Columns that identify a row's configuration; every view begins with them."""

@@ -12,7 +12,7 @@ from hpcai.core.messages import Message
 from hpcai.machine.work.step import HloCount, WorkCount, WorkReport
 from hpcai.metrics.cells import records_of
 from hpcai.profiles.views import as_view
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 HARDWARE = "counters"
 NO_TRAFFIC = Message("work_view.no_traffic", "no memory traffic in the report: count the work again")

@@ -11,7 +11,8 @@ from hpcai.config.acceptance import Acceptance
 from hpcai.core.errors import RecordError, RunRefusedError
 from hpcai.core.files import file_sha256
 from hpcai.core.messages import Message, Said
-from hpcai.records.run import AcceptanceNote, read_part
+from hpcai.records.files import read_part
+from hpcai.records.run import AcceptanceNote
 
 Kind = Literal["node", "accelerator", "pair", "ring", "machine"]
 Unit = Literal["FLOP/s", "B/s", "s", "samples/s"]

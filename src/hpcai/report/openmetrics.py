@@ -17,7 +17,8 @@ from hpcai.core.messages import Message
 from hpcai.measure.publish import DISCARDED
 from hpcai.metrics.cells import records_of
 from hpcai.metrics.run_tables import collect_runs
-from hpcai.records.run import RAW, RECORD, Outcome
+from hpcai.records.files import RAW, RECORD
+from hpcai.records.run import Outcome
 
 NO_RUNS = Message("openmetrics.no_runs", "{folder}: found no {record} below it; name the results folder of a study")
 PREFIX = "hpcai_run_"

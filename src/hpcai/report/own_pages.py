@@ -81,7 +81,7 @@ def write_acceptance(measurements: Path, results: Path) -> "Accepted":
     from hpcai.metrics.acceptance import findings_table, judge_acceptance
     from hpcai.metrics.run_tables import write_table
     from hpcai.records.acceptance import JUDGED, Measured
-    from hpcai.records.run import read_part, write_sealed
+    from hpcai.records.files import read_part, write_sealed
     from hpcai.report.page import write_acceptance_page
 
     folder = measurements.parent

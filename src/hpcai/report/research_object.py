@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hpcai.core.files import file_sha256, write_atomically
-from hpcai.records.run import FINISHED, RunRecord, read_record
+from hpcai.records.files import read_record
+from hpcai.records.run import FINISHED, RunRecord
 from hpcai.report.material import read_json
 
 CRATE = "ro-crate-metadata.json"

@@ -17,7 +17,7 @@ from hpcai.core.disturbance import CoreUse, disturbance_of, look, use_since
 from hpcai.core.lean_imports import NEEDLESS, without
 from hpcai.launchers.registry import local_rank_of
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
-from hpcai.records.run import write_json
+from hpcai.records.files import write_json
 from hpcai.training.affinity import pin_to_own_cores
 from hpcai.training.ending import run_and_leave
 

@@ -10,8 +10,9 @@ import psutil
 from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import Quietness
 from hpcai.core.errors import LaunchError, StagingError
+from hpcai.records.files import write_json
 from hpcai.records.input_reads import RankReads
-from hpcai.records.run import Placement, RankReport, write_json
+from hpcai.records.run import Placement, RankReport
 from hpcai.training import collective
 from hpcai.training.accelerators import gather_accelerators, own_accelerator, require_own
 from hpcai.training.collectives.base import Ranks

@@ -15,8 +15,8 @@ import tensorflow as tf
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
+from hpcai.records.files import write_json
 from hpcai.records.input_window import InputWindow, ReadCounters, counters_name, trace_name
-from hpcai.records.run import write_json
 from hpcai.training.chrono import monotonic_s
 from hpcai.training.first_rank import CONTROL_VARIABLE
 

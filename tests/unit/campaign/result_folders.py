@@ -13,7 +13,8 @@ from hpcai.config.load import load_study_file, write_plan
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunPlan
 from hpcai.core.files import file_sha256
-from hpcai.records.run import Artefact, RunRecord, write_record
+from hpcai.records.files import write_record
+from hpcai.records.run import Artefact, RunRecord
 from hpcai.records.weak import GROUP
 
 CONFIG = Path(__file__).parents[2] / "config"

@@ -51,8 +51,8 @@ from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.measure.claim import claimed
 from hpcai.measure.publish import OTHER_SETTINGS
+from hpcai.records.files import read_record, write_json, write_record
 from hpcai.records.input_reads import InputSizes, RankReads
-from hpcai.records.run import read_record, write_json, write_record
 
 START = "snakemake --profile slurm"
 

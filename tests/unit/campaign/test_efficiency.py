@@ -12,7 +12,8 @@ from hpcai.cli.main import call
 from hpcai.config.load import write_plan
 from hpcai.core.errors import ConfigError
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
-from hpcai.records.run import RunRecord, write_json
+from hpcai.records.files import write_json
+from hpcai.records.run import RunRecord
 
 GIVEN = AllocationUse(
     source="scontrol show job",

@@ -24,7 +24,7 @@ from hpcai.measure.allocation_use import write_allocation
 from hpcai.measure.attempts import attempt_name, open_attempt
 from hpcai.measure.publish import publish
 from hpcai.measure.rank_files import gather_rank_files
-from hpcai.records.run import write_json
+from hpcai.records.files import write_json
 from hpcai.training.journal import Journal, ResourceSampler
 
 BENCHMARK = {

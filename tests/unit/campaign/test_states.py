@@ -26,7 +26,7 @@ from hpcai.core.errors import RecordError
 from hpcai.core.sealed import sealed_json
 from hpcai.measure.claim import claimed
 from hpcai.measure.publish import restore
-from hpcai.records.run import read_record, write_json
+from hpcai.records.files import read_record, write_json
 
 
 def look(results, folder, *, instances=None, check_files=False):

@@ -9,7 +9,7 @@ from unit.acceptance_factory import HOSTS, simulate
 from hpcai.__main__ import main
 from hpcai.core.files import file_sha256
 from hpcai.records.acceptance import JUDGED, Accepted
-from hpcai.records.run import read_part, write_sealed
+from hpcai.records.files import read_part, write_sealed
 from hpcai.report.own_pages import ACCEPTANCE_PAGE, write_acceptance
 
 

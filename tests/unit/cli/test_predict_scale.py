@@ -5,7 +5,7 @@ import math
 
 import pandas as pd
 import pytest
-from unit.predict.scales.made_scales import groups, links, make_measured
+from unit.predict.scales.made_scales import groups, links, make_measured, make_point, step_s
 from unit.predict.steps.made_blocks import make_report
 from unit.profiles.profile_folders import STEPS_S, make_profile
 from unit.profiles.timeline_text import timeline_text
@@ -14,8 +14,8 @@ from hpcai.cli import predict_replay, predict_scale
 from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.core.table_files import write_parquet
-from hpcai.predict.scales import measured
-from hpcai.records.run import write_sealed
+from hpcai.predict.scales import measured, trained
+from hpcai.records.files import write_sealed
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_every_scale_is_held_out(results, capsys):
     assert call(["predict", "scale", str(results), "--figure", str(results / "cases.svg")]) == 0
     printed = capsys.readouterr().out
     assert "more ranks" in printed
-    assert "12 of 12 predicted" in printed
+    assert "6 of 6 predicted" in printed
     assert (results / "cases.svg").read_text().startswith("<?xml")
 
 
@@ -46,7 +46,34 @@ def test_an_answer_stands_beside_its_errors(results, capsys):
     assert found["answer"]["measured_s"] > 0
     assert found["answer"]["question"] == "more ranks"
     assert found["errors"]
-    assert len(found["held_out"]) == 12
+    assert len(found["held_out"]) == 18
+
+
+def test_the_answer_starts_from_the_usual_scale_and_its_engine_alone(results, capsys):
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2", "--output", "json"]
+    assert call(question) == 0
+    usual = json.loads(capsys.readouterr().out)["answer"]
+    compressed = make_point("one", 2, 8, variant="compressed", compression="fp16")
+    other = make_point("one", 1, 8, engine="jax", step_time_median_s=1.5 * step_s(1, 8))
+    scales = pd.DataFrame([dict(point.row) for point in (compressed, *make_measured().points, other)])
+    write_parquet(scales, results / "tables/scales.parquet")
+    assert call(question) == 0
+    found = json.loads(capsys.readouterr().out)["answer"]
+    assert (found["step_s"], found["start"]) == (usual["step_s"], usual["start"])
+
+
+def test_trainings_measured_besides_give_the_interval(results, capsys):
+    header = "benchmark,precision,ranks,global_batch,accumulation,gradient_groups,fusion_bytes,cycle_time_s,measured_s"
+    rows = [f"one,fp32,2,{batch},1,1,,,{2 * step_s(2, batch)}" for batch in (10, 12, 14)]
+    file = results / "cases.csv"
+    file.write_text("\n".join([header, *rows]))
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2", "--output", "json"]
+    width = []
+    for more in ([], ["--cases", str(file)]):
+        assert call([*question, *more]) == 0
+        found = json.loads(capsys.readouterr().out)["answer"]
+        width.append(found["high_s"] / found["low_s"])
+    assert width[1] > 4 > width[0]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +83,8 @@ def test_an_answer_stands_beside_its_errors(results, capsys):
         (["--benchmark", "none"], predict_scale.NOT_MEASURED.code),
         (["--benchmark", "one", "--groups", "2", "--fusion", "8"], predict_scale.GROUPS_OR_FUSION.code),
         (["--benchmark", "one", "--ranks", "3"], "step_model.uneven_batch"),
+        (["--cases", "no.csv"], predict_scale.NEEDS_BENCHMARK.code),
+        (["--benchmark", "one", "--cases", "no.csv"], trained.UNREADABLE.code),
         (["--machine", "elsewhere"], measured.NO_BLOCKS.code),
     ],
 )

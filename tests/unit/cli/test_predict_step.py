@@ -8,7 +8,7 @@ from unit.predict.steps.made_blocks import make_report, make_step
 from hpcai.cli.main import call
 from hpcai.cli.predict_step import NOT_TIMED, OTHER_BATCH
 from hpcai.core.errors import ConfigError, RecordError
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def write_groups(folder, *rows):
 
 def test_the_example_is_a_group_of_the_default_study(folder):
     plans = load_study_file(folder / "study.yaml").weak_plans()
-    assert list(plans) == ["cosmoflow_tiny/weak/n1x1/i1", "cosmoflow_tiny/weak/n1x1/i2"]
+    assert list(plans) == ["opencatalyst_tiny/fp32/n1x1/i1", "opencatalyst_tiny/fp32/n1x1/i2"]
     assert all((plan.kind, plan.instances, plan.point.ranks) == ("weak", 2, 1) for plan in plans.values())
     assert len({plan.seed for plan in plans.values()}) == 2
     assert len({plan.digest for plan in plans.values()}) == 2

@@ -24,7 +24,7 @@ from hpcai.listing.packages import make_submission, read_source, read_submission
 from hpcai.listing.rounds import read_round_source
 from hpcai.listing.sources import Source, digest_files, kind_of, list_files
 from hpcai.metrics.reproducibility import FULL
-from hpcai.records.run import read_part, write_json
+from hpcai.records.files import read_part, write_json
 from hpcai.records.weak import GROUP, WeakGroup
 
 TODAY = date(2100, 1, 1)

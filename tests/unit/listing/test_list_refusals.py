@@ -35,9 +35,9 @@ from hpcai.listing import (
 from hpcai.listing.build import Wanted, build_site
 from hpcai.metrics import run_tables
 from hpcai.mlperf_hpc.rounds import archives
-from hpcai.records import folders, run
+from hpcai.records import files, folders
+from hpcai.records.files import write_json
 from hpcai.records.folders import MANIFEST, write_manifest
-from hpcai.records.run import write_json
 
 TODAY = date(2026, 11, 25)
 Maker = Callable[[Path], object]
@@ -196,7 +196,7 @@ def a_run_twice(folder: Path) -> None:
     shutil.copytree(record.parent, record.parent.with_name("r9"))
 
 
-@case(run.FILE_CHANGED.code)
+@case(files.FILE_CHANGED.code)
 def a_changed_log(folder: Path) -> None:
     write_runs(folder / "study", "cosmoflow", numbers=[1])
     log = next((folder / "study").rglob("mllog.txt"))
@@ -298,7 +298,7 @@ def test_a_damaged_group_is_refused_beside_its_study(tmp_path, monkeypatch):
     (group / "i2" / "raw" / "mllog.txt").write_text("")
     found = built(tmp_path / "in", monkeypatch)
     assert {(one.place, one.reasons[0].code) for one in found.lost} == {
-        ("weak/opencatalyst/fp32/n1x1/group.json", run.FILE_CHANGED.code)
+        ("weak/opencatalyst/fp32/n1x1/group.json", files.FILE_CHANGED.code)
     }
     assert found.edition.entries
 

@@ -14,7 +14,7 @@ from hpcai.machine.acceptance import COPIES, MEASURES, NodeSeries, measure_node,
 from hpcai.machine.ceilings.sampling import NotMeasured, Sample, Way, report_of
 from hpcai.machine.ceilings.sustained import Repeats, sustain
 from hpcai.metrics.statistics.fleet import standard_error
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 
 @pytest.fixture(autouse=True)

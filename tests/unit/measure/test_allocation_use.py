@@ -14,7 +14,7 @@ from hpcai.measure.allocation_use import (
     size_in_bytes,
     write_allocation,
 )
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 JOB = (
     "JobId=17 JobName=Partition=odd NumNodes=9 UserId=somebody(1000) GroupId=somebody(1000) "

@@ -29,7 +29,8 @@ from hpcai.measure.claim_holder import this_process
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.publish import CAPTURE, INTERRUPTED, RAW, RECORD, published
 from hpcai.measure.watch import ATTEMPT_VARIABLE
-from hpcai.records.run import Artefact, Attempt, read_part, read_record, write_json
+from hpcai.records.files import read_part, read_record, write_json
+from hpcai.records.run import Artefact, Attempt
 from hpcai.records.weak import GROUP
 from hpcai.slurm.job import SlurmJob
 

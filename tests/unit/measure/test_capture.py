@@ -14,7 +14,8 @@ from hpcai.measure import publish
 from hpcai.measure.capture import A_TIMED_RUN, capture
 from hpcai.measure.inputs import Inputs
 from hpcai.profiles.instrument import Instrument, Missing
-from hpcai.records.run import RAW_IF_MEASURED, Artefact, Capture, read_part, write_json
+from hpcai.records.files import read_part, write_json
+from hpcai.records.run import RAW_IF_MEASURED, Artefact, Capture
 
 TOOL = Instrument("a tool", ("trace.json", "*.csv"), compute_capability="7.0")
 

@@ -32,7 +32,7 @@ from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.supervise import measure
 from hpcai.metrics.acceptance import judge_acceptance
 from hpcai.records.acceptance import FOLDER, JUDGED, NONE_YET
-from hpcai.records.run import read_record, write_json, write_sealed
+from hpcai.records.files import read_record, write_json, write_sealed
 
 RANK = """
 import pathlib, shutil, sys, time

@@ -13,7 +13,8 @@ from hpcai.measure import attempts, publish
 from hpcai.measure.claim import claimed
 from hpcai.measure.publish import AT_WORK, GIVEN_UP
 from hpcai.metrics.scores.validity import invalid_reasons
-from hpcai.records.run import Artefact, Capture, read_record, write_json
+from hpcai.records.files import read_record, write_json
+from hpcai.records.run import Artefact, Capture
 from hpcai.rules.judge import judge
 
 

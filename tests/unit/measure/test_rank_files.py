@@ -9,7 +9,7 @@ from unit.record_factory import make_plan, make_rank
 from hpcai.core.errors import RecordError
 from hpcai.measure import rank_files
 from hpcai.measure.rank_files import REPORTS, RESOURCES, gather_rank_files, read_rank_reports
-from hpcai.records.run import write_json
+from hpcai.records.files import write_json
 from hpcai.training.journal import ResourceSampler
 
 PLAN = make_plan(nodes=2, ranks_per_node=2)

@@ -11,7 +11,7 @@ from hpcai.measure import recording
 from hpcai.measure.publish import RESERVE
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.watch import Ending
-from hpcai.records.run import write_json
+from hpcai.records.files import write_json
 
 RECORD = make_record(nodes=2)
 FACTS = {"data_source": "generated", "started_utc": "2026-01-02T03:04:05Z"}

@@ -23,7 +23,8 @@ from hpcai.measure import publish, recording, supervise
 from hpcai.measure.inputs import Inputs
 from hpcai.measure.interruption import FROM_OUTSIDE, INTERRUPTED
 from hpcai.measure.weak import OTHER_PLANS, TOO_FEW_CORES, measure_weak
-from hpcai.records.run import Attempt, RankReport, read_part, read_record, write_json
+from hpcai.records.files import read_part, read_record, write_json
+from hpcai.records.run import Attempt, RankReport
 from hpcai.records.weak import GROUP, SAME_PART, InstanceShare, WeakGroup
 
 INSTANCES = 3

@@ -1,5 +1,6 @@
 """amd-smi: CSV and JSON of its metrics and its monitor; partitions, missing values, damage."""
 
+import json
 import math
 
 import pytest
@@ -8,7 +9,8 @@ from unit.parsers.tool_output import hand_made
 
 from hpcai.core.errors import ParseError
 from hpcai.metrics.profiles.energy import power_summary
-from hpcai.parsers.amd_smi import ONE_MOMENT, OTHER_UNIT, accelerators_power_w, read_amd_smi
+from hpcai.parsers.amd_smi import DAMAGED, ONE_MOMENT, OTHER_UNIT, accelerators_power_w, read_amd_smi
+from hpcai.parsers.findings import LEFT_OUT
 from hpcai.parsers.power_samples import COLUMNS, NO_VALUE
 from hpcai.parsers.registry import read_artefact
 
@@ -78,6 +80,34 @@ def test_another_unit_and_a_damaged_number_are_left_out(tmp_path):
     assert any(OTHER_UNIT(column="socket_power", unit="mW", expected="W") in reason for reason in reading.reasons)
     path.write_text(hand_made("amd_smi_metric.csv").read_text().replace(",420,", ",4x0,"))
     assert read_amd_smi(path).coverage_ratio == 5 / 6
+
+
+def document(stamp, watts):
+    power = {"socket_power": {"value": watts, "unit": "W"}}
+    return json.dumps({"gpu_data": [{"gpu": 0, "timestamp": stamp, "power": power}]}, indent=1) + "\n"
+
+
+@pytest.mark.parametrize("left", [1, 40, -2])
+def test_a_truncated_later_document_is_told(tmp_path, left):
+    first, second = document(1790000000, 142), document(1790000001, 144)
+    path = tmp_path / "watched.json"
+    path.write_text("\n" + first + second)
+    whole = read_amd_smi(path)
+    assert (whole.table["power_w"].to_list(), whole.is_whole) == ([142.0, 144.0], True)
+    path.write_text(first + second[:left])
+    reading = read_amd_smi(path)
+    assert reading.table["power_w"].to_list() == [142.0]
+    assert (reading.complete_records, reading.seen_records) == (1, 2)
+    (reason,) = reading.reasons
+    assert LEFT_OUT.find_in(reason)["line"] == str(len(first.splitlines()) + 1)
+    assert DAMAGED.find_in(reason)["why"]
+
+
+def test_a_truncated_only_document_is_refused_with_its_damage(tmp_path):
+    path = tmp_path / "metric.json"
+    path.write_text(document(1790000000, 142)[:-2])
+    with pytest.raises(ParseError, match=DAMAGED.pattern):
+        read_amd_smi(path)
 
 
 def test_damaged_and_foreign_files(tmp_path):

@@ -10,7 +10,8 @@ from hpcai.config.load import write_plan
 from hpcai.config.runs import ProfileKind
 from hpcai.core.files import file_sha256
 from hpcai.profiles.profile import Profile
-from hpcai.records.run import Artefact, Capture, write_json
+from hpcai.records.files import write_json
+from hpcai.records.run import Artefact, Capture
 
 STEPS_S = (100.0, 100.5, 101.0, 101.5)
 """Start of each step on the monotonic clock; the wall clock is 1000 s ahead."""

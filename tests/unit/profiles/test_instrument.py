@@ -12,10 +12,10 @@ from unit.training.training_plans import make_plan
 
 from hpcai.data.stage_folder import every_stage
 from hpcai.parsers.perf_stat import read_perf_stat
-from hpcai.profiles.darshan_library import DarshanLibrary, find_darshan, prepare_darshan
+from hpcai.profiles.counters.processor import NO_WORK_EVENTS
 from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, Missing
+from hpcai.profiles.io.darshan_library import DarshanLibrary, find_darshan, prepare_darshan
 from hpcai.profiles.kind import find_instrument
-from hpcai.profiles.processor_counters import NO_WORK_EVENTS
 from hpcai.profiles.timeline import NO_TIMELINE
 from hpcai.training.first_rank import CONTROL
 

@@ -8,7 +8,8 @@ from hpcai.core.errors import ParseError, RecordError
 from hpcai.core.files import file_sha256
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import VIEWS, as_view, join_views
-from hpcai.records.run import FILE_CHANGED, Artefact, write_record, write_sealed
+from hpcai.records.files import FILE_CHANGED, write_record, write_sealed
+from hpcai.records.run import Artefact
 
 
 def test_a_changed_raw_file_is_never_read(tmp_path):

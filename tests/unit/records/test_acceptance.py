@@ -17,7 +17,7 @@ from hpcai.records.acceptance import (
     TOO_OLD,
     require_accepted,
 )
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 
 DAY_S = 86400.0
 

@@ -10,9 +10,9 @@ from unit.record_factory import make_record
 
 from hpcai.core.files import file_system_of
 from hpcai.metrics.run_tables import collect_runs
+from hpcai.records.files import write_record
 from hpcai.records.input_reads import COUNTED, InputSizes, InputSource, RankReads, judge_json
 from hpcai.records.input_window import ReadCounters
-from hpcai.records.run import write_record
 
 MIB = 1 << 20
 SIZES = InputSizes(train_bytes=100 * MIB, evaluation_bytes=0, file_system="ext4")

@@ -6,7 +6,8 @@ import pytest
 from unit.record_factory import make_machine, make_mixed_study, make_record, make_two_suites, write_records
 
 from hpcai.core.errors import RecordError
-from hpcai.records.run import RunRecord, read_record
+from hpcai.records.files import read_record
+from hpcai.records.run import RunRecord
 
 
 def test_records_are_read_as_if_each_stood_alone(tmp_path):

@@ -18,7 +18,8 @@ from hpcai.core.sealed import unseal
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS
 from hpcai.metrics.scores.validity import NONE_FINISHED, TOO_FEW
 from hpcai.records.commands import shown_command
-from hpcai.records.run import Artefact, RunRecord, read_record
+from hpcai.records.files import read_record
+from hpcai.records.run import Artefact, RunRecord
 from hpcai.report.hpc_ai500 import evidence as evidence_module
 from hpcai.report.hpc_ai500 import folder as folder_module
 from hpcai.report.hpc_ai500.configuration import RINGS

@@ -9,7 +9,7 @@ from unit.record_factory import make_record
 
 from hpcai.cli.main import call
 from hpcai.core.errors import RecordError, ResultsError
-from hpcai.records.run import write_record
+from hpcai.records.files import write_record
 from hpcai.report.openmetrics import runs_as_openmetrics
 
 SAMPLE = re.compile(r'([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\} (\S+)')

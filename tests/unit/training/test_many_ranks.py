@@ -11,7 +11,7 @@ from hpcai.core.errors import LaunchError
 from hpcai.measure.publish import publish
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.watch import Ending
-from hpcai.records.run import write_json
+from hpcai.records.files import write_json
 from hpcai.training import rendezvous
 from hpcai.training.collectives import meeting
 from hpcai.training.collectives.base import Ranks

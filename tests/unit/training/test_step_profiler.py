@@ -9,8 +9,8 @@ import tensorflow as tf
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import LaunchError, ParseError
 from hpcai.parsers.tensorflow_profile import read_input_stages, read_tensorflow_profile
+from hpcai.records.files import read_part
 from hpcai.records.input_window import InputWindow, ReadCounters, counters_name, trace_name
-from hpcai.records.run import read_part
 from hpcai.training import step_profiler as module
 from hpcai.training.input import Reading, Samples, Schedule, Shard, train_batches
 from hpcai.training.step_profiler import step_profiler

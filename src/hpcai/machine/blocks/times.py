@@ -23,13 +23,14 @@ from hpcai.core.disturbance import Tolerance
 from hpcai.core.errors import ConfigError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message
+from hpcai.core.programs import last_words
 from hpcai.machine.blocks.process import ENOUGH_S, MODULE, READY
 from hpcai.machine.kernels.process import processor_model
 from hpcai.machine.kernels.reference_steps import BATCHES
 from hpcai.machine.subprocess_measure import THIS_PYTHON, Ended
 from hpcai.predict.steps.accuracy import print_steps
 from hpcai.predict.steps.report import SETS, BlocksReport, BlockTime, Origin, SampleTimes, StepTimes
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 
 logger = logging.getLogger(__name__)
 LIMIT_S = 900.0
@@ -182,7 +183,7 @@ def _read_steps(asked: Asked, ended: Ended) -> Iterator[StepTimes]:
     """Yield what the process of one network printed, and for each batch that it did not come to, why."""
     found = [step for line in ended.output.splitlines() if (step := _parse(line))]
     yield from found
-    words = NOT_TIMED(ending=ended.ending, words=ended.errors.strip()[-300:])
+    words = NOT_TIMED(ending=ended.ending, words=last_words(ended.errors))
     for batch in asked.batches[len(found) :]:
         logger.warning("blocks: %s batch %d: %s", asked.name, batch, words)
         yield StepTimes(network=asked.name, origin=asked.origin, batch=batch, reason=words)
@@ -207,7 +208,7 @@ def _measure_samples(samples: int, command: Sequence[str]) -> tuple[tuple[BlockT
     try:
         return SampleTimes.model_validate_json((ended.output.strip().splitlines() or [""])[-1]).blocks, ""
     except ValidationError:
-        return (), NOT_TIMED(ending=ended.ending, words=ended.errors.strip()[-300:])
+        return (), NOT_TIMED(ending=ended.ending, words=last_words(ended.errors))
 
 
 class Measuring:

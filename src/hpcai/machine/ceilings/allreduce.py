@@ -19,7 +19,7 @@ from hpcai.machine.subprocess_measure import DeviceKind
 from hpcai.metrics.profiles.communication import is_allreduce_transfer
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.parsers.horovod.timeline import read_timeline
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 from hpcai.training.allreduce_bench import WARM_UP, tensor_name
 
 PROGRAM = ("-m", "hpcai.training.allreduce_bench")

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hpcai.core.errors import LaunchError
+from hpcai.core.programs import last_words
 from hpcai.machine.ceilings.gemm import products, square
 from hpcai.machine.ceilings.sampling import Precision, Sample, Way, time_way
-from hpcai.machine.subprocess_measure import DeviceKind, Options, run_process, settle_tensorflow
+from hpcai.machine.subprocess_measure import ENDED_BADLY, DeviceKind, Options, run_process, settle_tensorflow
 from hpcai.metrics.statistics.fleet import standard_error
 
 MODULE = "hpcai.machine.ceilings.sustained"
@@ -86,7 +87,7 @@ def measure_sustained(
     command += ["--longest-s", str(repeats.longest_s), "--window-s", str(window_s)]
     ended = run_process(command, limit_s, OPENBLAS_NUM_THREADS=str(options.threads), **variables)
     if ended.status != 0:
-        raise LaunchError(f"{MODULE}: {ended.ending}: {ended.errors.strip()[-500:]}")
+        raise LaunchError(ENDED_BADLY(module=MODULE, ending=ended.ending, error=last_words(ended.errors)))
     return [Sample.model_validate_json(line) for line in ended.output.splitlines()]
 
 

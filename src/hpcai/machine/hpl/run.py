@@ -19,12 +19,13 @@ from pathlib import Path
 from hpcai.core.errors import LaunchError, ParseError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message
+from hpcai.core.programs import say_ending
 from hpcai.machine.hpl.build import HplBuild
 from hpcai.machine.hpl.input import NAME, OWN_NAME, HplTest, write_input
 from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
 from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
 from hpcai.parsers.hpl import operations, read_hpl
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 COMM = 15
 """Letters of a program's name that the kernel keeps (proc(5), comm)."""
@@ -154,7 +155,7 @@ def watch_run(
     if late:
         raise LaunchError(f"{' '.join(command)} was ended after {limit_s:g} s")
     if process.returncode:
-        raise LaunchError(f"{' '.join(command)} ended with {process.returncode}: {said}")
+        raise LaunchError(f"{' '.join(command)} {say_ending(process.returncode)}: {said}")
     return judge(section.looks)
 
 

@@ -14,11 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hpcai.core.disturbance import Disturbance, Tolerance
 from hpcai.core.errors import LaunchError
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.programs import last_words
 from hpcai.machine.kernels.process import cpu_time_s, processor_model, settle, software_versions
 from hpcai.machine.subprocess_measure import THIS_PYTHON, run_process
 from hpcai.metrics.quietness import Quiet, judge_quiet
 from hpcai.predict.training.layers import LayerList
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 if TYPE_CHECKING:
     import keras
@@ -126,13 +127,14 @@ def _run(name: str, python: Sequence[str]) -> tuple[_Found, list[StepTime]]:
     logger.info("reference steps: measures %s", name)
     ended = run_process(command, LIMIT_S)
     first, *lines = ended.output.splitlines() or [""]
-    words = ended.errors.strip()
+    words = f"the process {ended.ending}: {last_words(ended.errors)}"
     try:
         found = _Found.model_validate_json(first)
     except ValidationError as error:
-        raise LaunchError(f"{' '.join(command)}: the process {ended.ending}: {words[-2000:]}") from error
+        logger.debug("%s: %s", name, ended.errors)
+        raise LaunchError(f"{' '.join(command)}: {words}") from error
     steps = [StepTime.model_validate_json(line) for line in lines]
-    return found, [*steps, *_missing(name, steps, f"the process {ended.ending}: {words[-300:]}")]
+    return found, [*steps, *_missing(name, steps, words)]
 
 
 def _missing(name: str, steps: Sequence[StepTime], reason: str) -> list[StepTime]:

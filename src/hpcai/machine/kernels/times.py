@@ -4,22 +4,22 @@ import json
 import logging
 import math
 import os
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, get_args
+from typing import get_args
 
 import pandas as pd
 
 from hpcai.config.prediction import KernelFamily
 from hpcai.core.errors import ConfigError, LaunchError
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.programs import last_words, say_ending
 from hpcai.machine.kernels.draft import TimedCase, append_line, has_started, read_cases, read_fingerprint
-from hpcai.machine.subprocess_measure import THIS_PYTHON
+from hpcai.machine.subprocess_measure import ENDED_BADLY, THIS_PYTHON
 from hpcai.predict.kernels.cases import FAMILIES, INPUTS, KERNELS, sample_cases
 
 logger = logging.getLogger(__name__)
@@ -146,8 +146,9 @@ def _run(command: Sequence[str], draft: Path, total: int) -> _Ending | None:
             process.wait()
         if process.returncode == 0:
             return None
-        words = limit or _say_ending(process.returncode)
-        return _Ending(words, has_started(draft, run), _last_words(errors))
+        errors.seek(0)
+        told = errors.read().decode(errors="replace")
+        return _Ending(limit or say_ending(process.returncode), has_started(draft, run), told)
 
 
 def _watch(process: "subprocess.Popen[bytes]", draft: Path, run: str, total: int) -> str:
@@ -187,25 +188,15 @@ class _Progress:
         logger.info("kernels: %d of %d cases measured, about %.0f s left", done, self._total, left)
 
 
-def _say_ending(status: int) -> str:
-    return f"ended with {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
-
-
-def _last_words(errors: IO[bytes]) -> str:
-    errors.seek(0)
-    return errors.read().decode(errors="replace").strip()
-
-
 def _blame_first_missing(ending: _Ending, keys: Sequence[tuple[str, int]], draft: Path) -> None:
     """Skip the case that ended a process: the first in measuring order without a line."""
     known = read_cases(draft)
     missing = next((key for key in keys if key not in known), None)
     if missing is None or not ending.in_a_case:
-        raise LaunchError(
-            f"measuring kernels: the process {ending.words}, expected exit status 0: {ending.errors[-2000:]}"
-        )
+        logger.debug("%s: %s", MODULE, ending.errors)
+        raise LaunchError(ENDED_BADLY(module=MODULE, ending=ending.words, error=last_words(ending.errors)))
     kernel, index = missing
-    reason = f"the process {ending.words}: {ending.errors[-300:]}".rstrip(": ")
+    reason = f"the process {ending.words}: {last_words(ending.errors)}"
     logger.warning("kernels: case %d of %s is skipped: %s", index, kernel, reason)
     append_line(draft, TimedCase(kernel=kernel, index=index, reason=reason))
 

@@ -15,12 +15,12 @@ from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
+from hpcai.core.programs import last_words, say_ending
 from hpcai.machine.steps.report import MODULE, OUTPUT, PLAN, PROGRAM, StepPrecision, StepReport, report_path
-from hpcai.machine.subprocess_measure import last_words
 from hpcai.machine.work.step import WorkReport
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
-ENDED = Message("steps.ended", "the process ended with {status}: {words}; see {log}")
+ENDED = Message("steps.ended", "the process {ending}: {words}; see {log}")
 TIME_UP = Message("steps.time_up", "the process was ended after {limit_s:g} s; see {log}")
 LONGEST_S = 1200.0
 """Time limit [s]; compiling a network of official size takes minutes."""
@@ -124,5 +124,5 @@ def _run(words: list[str], folder: Path, kind: type[Report], path: Path, variabl
     if done.returncode:
         told = log.read_bytes()[before:].decode(errors="replace")
         kind_of_error = TooLargeError if NO_MEMORY.search(told) else LaunchError
-        raise kind_of_error(ENDED(status=done.returncode, words=last_words(told), log=log))
+        raise kind_of_error(ENDED(ending=say_ending(done.returncode), words=last_words(told), log=log))
     return read_part(kind, path)

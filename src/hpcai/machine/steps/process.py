@@ -25,7 +25,7 @@ from hpcai.machine.ceilings.sampling import Precision
 from hpcai.machine.steps.engines import module_of
 from hpcai.machine.steps.report import MODULE, PLAN, TRACE, Block, Place, StepReport, report_path
 from hpcai.machine.work.step import workload_of_one_rank
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 from hpcai.training.work import computed_flop
 from hpcai.training.workload import seed_streams
 

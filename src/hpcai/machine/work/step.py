@@ -22,7 +22,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.errors import HpcaiError
 from hpcai.core.lean_imports import NEEDLESS, without
 from hpcai.machine.work.compiled_step import CompiledStep, Stage, StepReading
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 
 if TYPE_CHECKING:
     from hpcai.training.work import LayerWork

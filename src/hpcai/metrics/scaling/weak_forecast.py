@@ -23,7 +23,8 @@ from hpcai.config.runs import Point
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.weak_tails import PUBLISHED_TAIL, Tail, draw_factors, draw_slowest
 from hpcai.metrics.statistics.summaries import LEVEL, Estimate
-from hpcai.records.run import RunRecord, read_part
+from hpcai.records.files import read_part
+from hpcai.records.run import RunRecord
 from hpcai.records.weak import WeakGroup
 
 FEWEST = 3

@@ -16,7 +16,8 @@ from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import TOKEN, Mllog, read_mllog
-from hpcai.records.run import FINISHED, RunRecord, check_raw_file, read_part, read_record
+from hpcai.records.files import check_raw_file, read_part, read_record
+from hpcai.records.run import FINISHED, RunRecord
 from hpcai.records.weak import WeakGroup
 
 NO_RUN = Message("own_runs.no_run", "found no run of MLPerf HPC")

@@ -22,7 +22,8 @@ from hpcai.mlperf_hpc.submission.model import (
 )
 from hpcai.mlperf_hpc.submission.run_files import read_submitted_run, require_one_file
 from hpcai.mlperf_hpc.submission.weak_groups import weak_systems
-from hpcai.records.run import RunRecord, read_record
+from hpcai.records.files import read_record
+from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
 
 NO_RUN = Message(

@@ -17,7 +17,8 @@ from hpcai.mlperf_hpc.submission.model import (
     safe_name,
 )
 from hpcai.mlperf_hpc.submission.run_files import read_submitted_run, require_one_file
-from hpcai.records.run import RunRecord, read_part, read_record
+from hpcai.records.files import read_part, read_record
+from hpcai.records.run import RunRecord
 from hpcai.records.weak import GROUP, WeakGroup
 from hpcai.rules.table import rules_of
 

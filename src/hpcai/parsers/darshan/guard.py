@@ -11,15 +11,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from hpcai.core.errors import ParseError
-from hpcai.core.messages import Message
+from hpcai.core.programs import LONGEST_QUOTE, say_ending
 from hpcai.parsers.darshan.child import LOG_LIMIT_S
-
-KILLED = Message("guard.killed", "was ended by {signal_name}")
 
 PROGRAM = (sys.executable, "-P", "-m", "hpcai.parsers.darshan.child")
 START_LIMIT_S = 120
-LAST_WORDS = 300
-"""Maximum length of quoted standard error [characters]."""
 
 Answer = dict[str, Any]
 
@@ -81,11 +77,11 @@ def _run(program: Sequence[str], request: str, output: IO[bytes], errors: IO[byt
         return f"did not end within {limit_s} s"
     if status == -signal.SIGALRM:
         return f"took longer than {LOG_LIMIT_S} s"
-    return KILLED(signal_name=signal.Signals(-status).name) if status < 0 else f"ended with exit status {status}"
+    return say_ending(status)
 
 
 def _last_words(printed: bytes) -> str:
-    return printed.decode("utf-8", "backslashreplace").strip()[-LAST_WORDS:]
+    return printed.decode("utf-8", "backslashreplace").strip()[-LONGEST_QUOTE:]
 
 
 def _judge(answer: Answer, path: Path, printed: bytes) -> Answer:

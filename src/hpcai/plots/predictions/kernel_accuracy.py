@@ -14,7 +14,6 @@ from matplotlib.patches import Patch
 from hpcai.catalogue.figures import figure
 from hpcai.core.text import say_ratio, say_share
 from hpcai.plots import theme
-from hpcai.plots.rounds import marks as mlperf_marks
 
 Row = Mapping[Any, Any]
 FAMILIES = {
@@ -58,7 +57,7 @@ def plot_kernel_errors(kernel_errors: pd.DataFrame, kernel_accuracy: pd.DataFram
     """
     with theme.house_style():
         if kernel_accuracy.empty:
-            return mlperf_marks.empty_figure("Errors of the kernel regressors", NO_KERNEL)
+            return theme.sentence_figure("Errors of the kernel regressors", NO_KERNEL)
         lines = _lines(kernel_accuracy)
         figure = Figure(figsize=(WIDTH, HEIGHT * len(lines) + 0.9), layout="constrained")
         grid = figure.subplots(len(lines), COLUMNS, squeeze=False, sharex=True, sharey=True)

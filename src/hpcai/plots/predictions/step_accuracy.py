@@ -48,7 +48,7 @@ def plot_step_accuracy(step_accuracy: pd.DataFrame) -> Figure:
     with theme.house_style():
         known = step_accuracy.dropna(subset=["estimated_s", "measured_s"]) if len(step_accuracy) else step_accuracy
         if known.empty:
-            return mlperf_marks.empty_figure("Predicted and measured steps", NO_STEP)
+            return theme.sentence_figure("Predicted and measured steps", NO_STEP)
         palette = theme.colours([*COST_MODELS, *sorted(set(known["cost_model"]) - set(COST_MODELS))])
         stages = [name for name in STAGES if (known["stage"] == name).any()]
         figure = Figure(figsize=(WIDTH, 4.6 + 0.9 + 0.42 * len(stages)), layout="constrained")

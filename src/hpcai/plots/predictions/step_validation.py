@@ -14,7 +14,6 @@ from hpcai.catalogue.points import engine_words
 from hpcai.core.text import say_ratio
 from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
-from hpcai.plots.rounds import marks as mlperf_marks
 
 TITLE = "Blocks and allreduces, predicted and measured"
 NOTHING = "no block was estimated, and no allreduce was measured over enough sizes"
@@ -51,7 +50,7 @@ def plot_step_validation(
         blocks = _known(block_times, "estimated_s", "cpu_time_s")
         calls = _known(allreduce_errors, "predicted_s", "measured_s")
         if blocks.empty and calls.empty:
-            return mlperf_marks.empty_figure(TITLE, NOTHING)
+            return theme.sentence_figure(TITLE, NOTHING)
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         left, right = figure.subplots(1, 2)
         entries = {**_draw_blocks(left, blocks, block_kinds), **_draw_calls(right, calls)}

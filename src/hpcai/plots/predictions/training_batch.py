@@ -51,7 +51,7 @@ def plot_training_batch(training_sweeps: pd.DataFrame) -> Figure:
     with theme.house_style():
         known = known_steps(training_sweeps, [SWEPT])
         if known.empty:
-            return mlperf_marks.empty_figure("Training steps against batch size", NO_MODEL)
+            return theme.sentence_figure("Training steps against batch size", NO_MODEL)
         known = known.assign(place=known["value"], communication_percent=100 * known["communication_share_ratio"])
         data = ordered(known["data"], DATA)
         palette = colour_networks(training_sweeps)

@@ -56,7 +56,7 @@ def plot_training_hardware(training_sweeps: pd.DataFrame) -> Figure:
     with theme.house_style():
         known = known_steps(training_sweeps, list(SWEPT))
         if known.empty:
-            return mlperf_marks.empty_figure("Training steps against hardware", NO_MODEL)
+            return theme.sentence_figure("Training steps against hardware", NO_MODEL)
         data = ordered(known["data"], DATA)
         palette = colour_networks(training_sweeps)
         figure = Figure(figsize=(WIDTH, HEIGHT * len(data) + 0.9), layout="constrained")

@@ -75,7 +75,7 @@ def plot_what_if(predictions: pd.DataFrame, scales: pd.DataFrame) -> Figure:
     with theme.house_style():
         known = predictions.dropna(subset=["step_s"]) if len(predictions) else predictions
         if known.empty:
-            return mlperf_marks.empty_figure("What if", NO_PREDICTION)
+            return theme.sentence_figure("What if", NO_PREDICTION)
         asked = [name for name in QUESTIONS if (known["question"] == name).any()]
         looks = {name: _looks(known, name, asked) for name in asked}
         parts = theme.panels(predictions[predictions["benchmark"].isin(known["benchmark"])])

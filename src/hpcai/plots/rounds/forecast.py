@@ -25,7 +25,7 @@ def plot_forecasts(intervals: pd.DataFrame, title: str) -> Figure:
     """
     with theme.house_style():
         if intervals.empty:
-            return marks.empty_figure(title, NOTHING)
+            return theme.sentence_figure(title, NOTHING)
         figure = Figure(figsize=(WIDTH, FRAME + ROW * len(intervals)), layout="constrained")
         axes, places = figure.subplots(), range(len(intervals))
         predicted, published = theme.colours(["predicted", "published"]).values()

@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from hpcai.core.messages import Message
@@ -32,11 +31,6 @@ TAG_SIZE = (9.0, 7.5)
 NO_ROUND = "no published round was given (study key rounds), and no own run of MLPerf HPC was recorded"
 NONE_KEPT = "no strong-scaling result has counted runs with logged times: see the table mlperf_results"
 TOO_MANY = Message("marks.too_many", "{results} results: too many for numbers,\nthe table mlperf_results names them")
-
-
-def empty_figure(title: str, sentence: str) -> Figure:
-    """Return a figure stating why it is empty; unlike the one of ``theme``, it does not mention measuring."""
-    return theme.sentence_figure(title, sentence)
 
 
 def why_none(results: pd.DataFrame) -> str:

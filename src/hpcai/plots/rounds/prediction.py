@@ -63,7 +63,7 @@ def plot_mlperf_prediction(
     with theme.house_style():
         parts = _parts_of(curves, predictions, leave_one_out)
         if not parts:
-            return mlperf_marks.empty_figure("Prediction from fitted curves", NO_CURVES)
+            return theme.sentence_figure("Prediction from fitted curves", NO_CURVES)
         palette = theme.colours(sorted({name for part in parts for name in part.errors["family"]}))
         heights = [BLOCK + max(0.0, FRAME + ROW * len(part.errors) - BLOCK / 2) for part in parts]
         figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")

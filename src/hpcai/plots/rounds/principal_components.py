@@ -44,7 +44,7 @@ def plot_mlperf_principal(runs: pd.DataFrame, principal: pd.DataFrame, results: 
         kept = kept[(kept["epochs"] > 0) & (kept["epoch_rate_per_s"] > 0)].drop(columns="quality_target")
         kept = kept.merge(numbered[[*KEYS, "edition", "quality_target"]], on=KEYS)
         if kept.empty or numbered.empty:
-            return mlperf_marks.empty_figure("Epochs and epoch throughput of each run", mlperf_marks.why_none(results))
+            return theme.sentence_figure("Epochs and epoch throughput of each run", mlperf_marks.why_none(results))
         ellipses = principal.drop(columns=["label", "division"]).merge(numbered, on=KEYS)
         palette = mlperf_marks.colour_origins(numbered)
         parts = mlperf_marks.parts_of(kept)

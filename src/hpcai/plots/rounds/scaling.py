@@ -59,7 +59,7 @@ def plot_mlperf_scaling(results: pd.DataFrame) -> Figure:
         drawn = mlperf_marks.strong_results(results)
         drawn = _add_spreads(drawn[drawn["units"].notna() & drawn["epochs"].notna()])
         if drawn.empty:
-            return mlperf_marks.empty_figure("Scaling of MLPerf HPC results", mlperf_marks.why_none(results))
+            return theme.sentence_figure("Scaling of MLPerf HPC results", mlperf_marks.why_none(results))
         parts = mlperf_marks.parts_of(drawn)
         palette = mlperf_marks.colour_origins(drawn)
         rows = [parts[place : place + MOST_COLUMNS] for place in range(0, len(parts), MOST_COLUMNS)]

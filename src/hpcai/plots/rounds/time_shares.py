@@ -46,7 +46,7 @@ def plot_mlperf_time_shares(results: pd.DataFrame) -> Figure:
         drawn = mlperf_marks.strong_results(results)
         drawn = drawn[drawn["train_share_ratio"].notna()]
         if drawn.empty:
-            return mlperf_marks.empty_figure("Shares of the time to solution", mlperf_marks.why_none(results))
+            return theme.sentence_figure("Shares of the time to solution", mlperf_marks.why_none(results))
         parts = mlperf_marks.parts_of(drawn)
         heights = [0.55 + ROW * len(part) for _, part in parts]
         figure = Figure(figsize=(9.6, sum(heights) + 0.9), layout="constrained")

@@ -48,7 +48,7 @@ def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
     with theme.house_style():
         drawn = mlperf_marks.first_published(weak[(weak["models_per_min"] > 0) & (weak["whole_scale"] > 0)])
         if drawn.empty:
-            return mlperf_marks.empty_figure("Weak scaling", NONE if weak.empty else NO_TIME)
+            return theme.sentence_figure("Weak scaling", NONE if weak.empty else NO_TIME)
         ordered = drawn.sort_values(["benchmark", "origin", "whole_scale", "submission"], kind="stable")
         # Scales in nodes and in accelerators have no common axis.
         axis = ["benchmark", "scale_unit"]

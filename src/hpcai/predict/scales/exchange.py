@@ -1,7 +1,7 @@
 """Time to exchange the gradients of a step, from measured allreduce calls of that number and size."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +9,7 @@ import pandas as pd
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.link import CALL, TRANSFER, of_engine
 from hpcai.predict.what_if.hardware import GRADIENT_BYTES, count_messages
+from hpcai.predict.what_if.measured import Point
 from hpcai.predict.what_if.step_model import Setting
 
 DEFAULT_CYCLE_S = 1e-3
@@ -16,7 +17,9 @@ DEFAULT_CYCLE_S = 1e-3
 CALLS = Message(
     "scales.calls", "{messages} calls of {size_bytes:.3g} bytes each, measured with {ranks} ranks ({scope})"
 )
-OTHER_CYCLE = Message("scales.other_cycle", "each call waits {more_s:+.3g} s for a cycle of {cycle_s:g} s (assumed)")
+OTHER_CYCLE = Message(
+    "scales.other_cycle", "each call waits {more_s:+.3g} s, half of what a cycle of {cycle_s:g} s is longer"
+)
 NO_CALLS = Message(
     "scales.no_calls",
     "no allreduce of {ranks} ranks ({scope}) was measured with the engine {engine}, only of {known}: none is guessed",
@@ -56,14 +59,25 @@ class ExchangeTime:
     calls_s
         All calls, one after another.
     waiting_s
-        What of them is no transfer: agreeing, and the cycle of who sends. The cores are free meanwhile.
+        What of them is no transfer: agreeing, the cycle of who sends, and other ranks. The cores are free meanwhile.
+    cycles_s
+        What another cycle than the usual one adds to both.
     """
 
     calls_s: float
     waiting_s: float
     messages: int
+    cycles_s: float = 0.0
     basis: str = ""
     reason: str = ""
+
+    def in_training(self, ratio: float, basis: str) -> "ExchangeTime":
+        """Return the same messages in a training, where calls take another time; a transfer is the same work."""
+        if self.reason or not self.messages:
+            return self
+        more_s = (ratio - 1) * (self.calls_s - self.cycles_s)
+        waiting_s = max(self.waiting_s + more_s, 0.0)
+        return replace(self, calls_s=self.calls_s + more_s, waiting_s=waiting_s, basis=f"{self.basis}; {basis}")
 
 
 def messages_of(parameters: int, setting: Setting) -> Messages:
@@ -81,7 +95,10 @@ def messages_of(parameters: int, setting: Setting) -> Messages:
 
 
 def exchange_time(links: pd.DataFrame, engine: str, setting: Setting, parameters: int, cycle_s: float) -> ExchangeTime:
-    """Return the exchange of a step, interpolated between the measured sizes of messages.
+    """Return the exchange of a step by itself, interpolated between the measured sizes of messages.
+
+    The fastest transfer is the work of one. What a call takes beyond it is waiting. A message is ready at any time of
+    the cycle, so it waits for half of it.
 
     Parameters
     ----------
@@ -111,17 +128,24 @@ def exchange_time(links: pd.DataFrame, engine: str, setting: Setting, parameters
     if math.isnan(call_s):
         sizes = {"smallest": float(calls["bytes"].min()), "largest": float(calls["bytes"].max())}
         return _unknown(OTHER_SIZE(size_bytes=sent.size_bytes, **sizes))
-    transfer_s = interpolate_time(own[(own["what"] == TRANSFER) & (own["ranks"] == setting.ranks)], sent.size_bytes)
+    transfers = own[(own["what"] == TRANSFER) & (own["ranks"] == setting.ranks)]
+    transfer_s = interpolate_time(transfers, sent.size_bytes, "time_min_s")
     waiting_s = 0.0 if math.isnan(transfer_s) else max(call_s - transfer_s, 0.0)
     basis = CALLS(messages=sent.count, size_bytes=sent.size_bytes, ranks=setting.ranks, scope=scope)
-    more_s = 0.0 if math.isnan(cycle_s) else max(cycle_s - DEFAULT_CYCLE_S, -waiting_s)
+    more_s = 0.0 if math.isnan(cycle_s) else max((cycle_s - DEFAULT_CYCLE_S) / 2, -waiting_s)
     words = f"{basis}; {OTHER_CYCLE(more_s=more_s, cycle_s=cycle_s)}" if more_s else basis
-    return ExchangeTime(sent.count * (call_s + more_s), sent.count * (waiting_s + more_s), sent.count, words)
+    calls_s, waiting_s = sent.count * (call_s + more_s), sent.count * (waiting_s + more_s)
+    return ExchangeTime(calls_s, waiting_s, sent.count, sent.count * more_s, words)
 
 
-def interpolate_time(rows: pd.DataFrame, size_bytes: float) -> float:
-    """Return the median time of a message on logarithmic scales [s]; NaN outside of the measured sizes."""
-    times = rows.groupby("bytes")["time_s"].median()
+def cycle_of(point: Point) -> float:
+    """Return the cycle of Horovod that a scale was measured with [s]; NaN: the default."""
+    return float(point.row.get("cycle_time_s", math.nan))
+
+
+def interpolate_time(rows: pd.DataFrame, size_bytes: float, column: str = "time_s") -> float:
+    """Return the median of a column of times of a message on logarithmic scales [s]; NaN outside measured sizes."""
+    times = rows.groupby("bytes")[column].median()
     sizes = times.index.to_numpy(float)
     if not (len(sizes) and sizes[0] <= size_bytes <= sizes[-1]):
         return math.nan

@@ -12,24 +12,28 @@ import pandas as pd
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
 from hpcai.metrics.quietness import quiet_of_scale
+from hpcai.predict.scales.exchange import cycle_of
 from hpcai.predict.scales.measured import MeasuredScales, ScaleFiles, read_measured_scales
-from hpcai.predict.scales.model import Asked, ScaleStep, calibration_of, cycle_of, predict_scale, predict_unseen
-from hpcai.predict.what_if.intervals import ErrorInterval, interval_from
+from hpcai.predict.scales.model import Asked, ScaleStep, calibration_of, predict_scale, predict_unseen
+from hpcai.predict.scales.starts import predict_from_all, say_scales
+from hpcai.predict.what_if.intervals import ErrorInterval, centred_interval
 from hpcai.predict.what_if.measured import Point
 from hpcai.predict.what_if.step_model import Setting
 
 CASE_COLUMNS = columns_of("scale_cases")
 GOAL_RATIO, LEVEL_RATIO = 0.10, 0.90
 """Of each absolute relative error; and the share of cases that their intervals are to hold."""
-MORE, FEWER, BATCH, MESSAGES, UNSEEN = "more ranks", "fewer ranks", "batch", "messages", "unseen benchmark"
+MORE, FEWER, BATCH, MESSAGES = "more ranks", "fewer ranks", "batch", "messages"
+OTHERS, UNSEEN = "other scales", "unseen benchmark"
 QUESTIONS = {
+    OTHERS: "a scale from all others of its benchmark",
     MORE: "more ranks from fewer",
     FEWER: "fewer ranks from more",
     BATCH: "another batch or accumulation on as many ranks",
     MESSAGES: "other messages on as many ranks",
     UNSEEN: "a benchmark from runs of the others alone",
 }
-"""What was predicted from what."""
+"""What was predicted from what. `OTHERS` is what a user asks for; the next four show single starts."""
 FEWEST_OTHERS = 2
 FEW_OTHERS = Message(
     "scales.few_others", "{found} other benchmarks have blocks that describe their steps, expected at least {least}"
@@ -72,12 +76,11 @@ def predict_cases(files: ScaleFiles, runs: Path) -> pd.DataFrame:
 
 
 def hold_out(measured: MeasuredScales) -> list[Case]:
-    """Predict each measured scale from each other one of its benchmark, and from the other benchmarks alone."""
-    cases = [
-        Case(question_of(start.setting, target.setting), f"{start.variant} {start.scale}", target, found)
-        for start, target in _pairs(measured)
-        for found in [predict_scale(measured, start, Asked(target.setting, cycle_of(target)))]
-    ]
+    """Predict each measured scale as if it had not run.
+
+    It is predicted from all others of its benchmark, from each of them, and from the other benchmarks alone.
+    """
+    cases = [case for target in measured.points for case in _from_own(measured, target)]
     return cases + [_unseen(measured, target) for target in measured.points if target.setting.precision == "fp32"]
 
 
@@ -89,12 +92,22 @@ def question_of(start: Setting, target: Setting) -> str:
     return MESSAGES if all(getattr(start, name) == getattr(target, name) for name in same) else BATCH
 
 
-def _pairs(measured: MeasuredScales) -> Iterator[tuple[Point, Point]]:
-    for target in measured.points:
-        for start in measured.points:
-            alike = all(getattr(start, name) == getattr(target, name) for name in ("benchmark", "engine"))
-            if alike and start.setting != target.setting and start.setting.precision == target.setting.precision:
-                yield start, target
+def _from_own(measured: MeasuredScales, target: Point) -> Iterator[Case]:
+    """Predict a scale from those of its benchmark, engine and precision, without anything that it tells."""
+    starts = [
+        point for point in measured.points
+        if (point.benchmark, point.engine) == (target.benchmark, target.engine)
+        and point.setting != target.setting and point.setting.precision == target.setting.precision
+    ]  # fmt: skip
+    if not starts:
+        return
+    without = replace(measured, points=tuple(point for point in measured.points if point is not target))
+    asked = Asked(target.setting, cycle_of(target))
+    found, step = predict_from_all(without, starts, asked)
+    yield Case(OTHERS, say_scales(found), target, step)
+    for start in starts:
+        step = predict_scale(without, start, asked)
+        yield Case(question_of(start.setting, target.setting), say_scales([start]), target, step)
 
 
 def _unseen(measured: MeasuredScales, target: Point) -> Case:
@@ -134,7 +147,7 @@ def interval_of(cases: Sequence[Case], question: str, without: Point | None = No
         if one.question == question and math.isfinite(one.found.step_s) and one.target is not without
     ]  # fmt: skip
     measured_s, predicted_s = [one.target.step_s for one in own], [one.found.step_s for one in own]
-    return interval_from(measured_s, predicted_s, QUESTIONS[question], LEVEL_RATIO)
+    return centred_interval(measured_s, predicted_s, QUESTIONS[question], LEVEL_RATIO)
 
 
 def tabulate_cases(measured: MeasuredScales, cases: Sequence[Case]) -> pd.DataFrame:
@@ -178,9 +191,9 @@ def _row(cases: Sequence[Case], case: Case, source: str) -> dict[str, Any]:
 
 
 def summarise_cases(cases: pd.DataFrame) -> list[str]:
-    """Say errors and intervals of table ``scale_cases``, of each kind of question and of all."""
+    """Say errors and intervals of table ``scale_cases``, of each kind of question."""
     parts = [(what, cases[cases["question"] == name]) for name, what in QUESTIONS.items()]
-    return [_summary(what, own) for what, own in [*parts, ("all", cases)] if len(own)]
+    return [_summary(what, own) for what, own in parts if len(own)]
 
 
 def _summary(what: str, own: pd.DataFrame) -> str:

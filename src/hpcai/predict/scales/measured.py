@@ -2,21 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
 from hpcai.core.table_files import read_parquet
+from hpcai.predict.scales.learnt import Learnt, learn
+from hpcai.predict.scales.parts import Floats
 from hpcai.predict.steps.report import BlocksReport, StepTimes
 from hpcai.predict.what_if.measured import Point, measured_points
-from hpcai.records.run import RAW, RunRecord, check_raw_file, read_part, read_record
+from hpcai.records.files import RAW, check_raw_file, read_part, read_record
+from hpcai.records.run import RunRecord
 
-Floats = NDArray[np.float64]
 FEWEST_STEPS = 20
 """Timed steps of one rank, before anything is said of how they scatter."""
 NO_TABLES = Message("scales.no_tables", "no table {name}: found no study's results, expected those of `hpcai run`")
@@ -56,6 +58,11 @@ class MeasuredScales:
     scatter: Mapping[str, Floats]
     shared_core: bool
     sources: tuple[str, ...]
+
+    @cached_property
+    def learnt(self) -> Learnt:
+        """What these scales tell of input and exchange; without a scale (`replace`), it is learnt again."""
+        return learn(self)
 
     def scatter_of(self, benchmark: str) -> Floats | None:
         """Return the scatter of a benchmark's own steps, else that of all others' together; None: not known."""

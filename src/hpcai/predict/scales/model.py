@@ -1,52 +1,28 @@
 """A step at other numbers of ranks: t(p) = contention x slowest rank x computing + what of the exchange shows.
 
-Nothing is fitted. Computing starts from one measured scale, and changes as the blocks of its network do.
+Computing starts from one measured scale, and changes as the blocks of its network and the input of its samples do.
+Nothing is fitted to the scales that are asked for.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import pandas as pd
 
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.model_limits import why_not_calibrated
-from hpcai.predict.scales.exchange import ExchangeTime, exchange_time
-from hpcai.predict.scales.measured import Floats, MeasuredScales
+from hpcai.predict.scales.computing import OTHER_PRECISION, calibration_to_blocks, change_of
+from hpcai.predict.scales.exchange import ExchangeTime, cycle_of, exchange_time
+from hpcai.predict.scales.measured import MeasuredScales
+from hpcai.predict.scales.parts import BACKWARD_RATIO, Factor, contention_of, exposed_exchange_s, slowest_of
 from hpcai.predict.steps.compute import compute_at
 from hpcai.predict.what_if.measured import Point
-from hpcai.predict.what_if.step_model import FORWARD_RATIO, SLOW_EXCHANGE, Setting
+from hpcai.predict.what_if.step_model import SLOW_EXCHANGE, Setting
 
-BACKWARD_RATIO = 1 - FORWARD_RATIO
-"""Of a micro-batch in timed blocks."""
-SAME_BATCH = Message("scales.same_batch", "computing as at {scale}, which has the same batch of a rank")
-BY_BLOCKS = Message("scales.by_blocks", "computing as at {scale} times {ratio:.3g}, as {basis}")
-ALONE = Message("scales.alone", "one rank of a node has no contention")
-OWN_CONTENTION = Message(
-    "scales.own_contention", "contention of {ratio:.3g} from {instances} independent trainings of {benchmark} at once"
-)
-OTHERS_CONTENTION = Message(
-    "scales.others_contention",
-    "contention of {ratio:.3g} from {instances} independent trainings of other benchmarks ({benchmarks}) at once",
-)
-NO_CONTENTION = Message(
-    "scales.no_contention",
-    "no {instances} independent trainings were measured at once: list them in the study's weak_runs",
-)
-SLOWEST = Message("scales.slowest", "{ratio:.3g} for waiting until the slowest of {ranks} ranks has computed")
-NO_SCATTER = Message("scales.no_scatter", "too few steps of one rank tell how they scatter: no waiting for the slowest")
-OTHER_PRECISION = Message(
-    "scales.other_precision", "found a start in {known}, asked for {asked}: no other precision is predicted from it"
-)
 SHARED_SAMPLES = Message("scales.shared_samples", "ranks that share samples (spatial_parts {parts}) are not modelled")
 MANY_MESSAGES = Message("scales.many_messages", "{scale} has {messages} messages: computing cannot be told from them")
-FACTORS = Message("scales.factor", "{what} of {ratio:.3g} is outside of {low:g} to {high:g}: not believed")
 NO_PARAMETERS = Message(
     "scales.no_parameters",
     "the blocks of {benchmark} were not timed, so what it exchanges is not known: run `make predict`",
 )
-FACTOR_LIMITS = (0.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -55,15 +31,6 @@ class Asked:
 
     setting: Setting
     cycle_s: float = math.nan
-
-
-@dataclass(frozen=True)
-class Factor:
-    """A ratio with what it stands on, or why it is NaN."""
-
-    ratio: float
-    basis: str = ""
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,8 +105,9 @@ def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> Scale
     reason = reason or after.reason
     if reason:
         return ScaleStep(math.nan, reason=reason)
-    change = _change(measured, start, asked.setting)
-    reason = change.reason or why_not_calibrated(_calibration(measured, start, alone_s))
+    input_s = measured.learnt.input_s.get((start.benchmark, start.engine), 0.0)
+    change = change_of(measured, start, alone_s, asked.setting, input_s)
+    reason = change.reason or why_not_calibrated(calibration_to_blocks(measured, start, alone_s, input_s))
     if reason:
         return ScaleStep(math.nan, reason=reason)
     compute_s = alone_s * change.ratio
@@ -192,81 +160,14 @@ def why_impossible(start: Point, setting: Setting) -> str:
 def _parts(measured: MeasuredScales, point: Point, asked: Asked, parameters: int) -> _Parts:
     setting = asked.setting
     per_node = math.ceil(setting.ranks / setting.nodes)
+    calls = exchange_time(measured.links, point.engine, setting, parameters, asked.cycle_s)
+    learnt = measured.learnt.exchange
     return _Parts(
         contention=contention_of(measured.contention, point.benchmark, per_node),
         slowest=slowest_of(measured.scatter_of(point.benchmark), setting.ranks),
-        exchange=exchange_time(measured.links, point.engine, setting, parameters, asked.cycle_s),
+        exchange=calls.in_training(learnt.ratio, learnt.basis),
         shared_core=measured.shared_core,
     )
-
-
-def contention_of(groups: pd.DataFrame, benchmark: str, instances: int) -> Factor:
-    """Return by what factor so many independent trainings on a node slow each other down.
-
-    The benchmark's own groups count; without any, the median of the others'.
-
-    Parameters
-    ----------
-    groups
-        Table ``contention``.
-    benchmark
-        Which trains.
-    instances
-        Ranks of a node.
-    """
-    if instances == 1:
-        return Factor(1.0, ALONE())
-    known = groups
-    if len(groups):
-        known = groups[(groups["instances"] == instances) & (groups["ranks"] == 1) & (groups["contention_ratio"] > 0)]
-    if known.empty:
-        return Factor(math.nan, reason=NO_CONTENTION(instances=instances))
-    own = known[known["benchmark"] == benchmark]
-    rows = own if len(own) else known
-    ratio = float((1 / rows["contention_ratio"]).median())
-    low, high = FACTOR_LIMITS
-    if not low <= ratio <= high:
-        return Factor(math.nan, reason=FACTORS(what="contention", ratio=ratio, low=low, high=high))
-    facts = {"ratio": ratio, "instances": instances}
-    if len(own):
-        return Factor(ratio, OWN_CONTENTION(benchmark=benchmark, **facts))
-    names = ", ".join(sorted(set(rows["benchmark"])))
-    return Factor(ratio, OTHERS_CONTENTION(benchmarks=names, **facts))
-
-
-def slowest_of(scatter: Floats | None, ranks: int) -> Factor:
-    """Return the median of the slowest of so many ranks over the median of one, if their steps scatter independently.
-
-    Of n independent steps the slowest is below a quantile q with probability q^n: its median is the quantile 0.5^(1/n).
-
-    Parameters
-    ----------
-    scatter
-        Steps of one rank over their median; None: not known, which counts as none.
-    ranks
-        That wait for each other.
-    """
-    if ranks == 1:
-        return Factor(1.0)
-    if scatter is None or not len(scatter):
-        return Factor(1.0, NO_SCATTER())
-    ratio = float(np.quantile(scatter, 0.5 ** (1 / ranks)))
-    low, high = FACTOR_LIMITS
-    if not low <= ratio <= high:
-        return Factor(math.nan, reason=FACTORS(what="waiting for the slowest", ratio=ratio, low=low, high=high))
-    return Factor(ratio, SLOWEST(ratio=ratio, ranks=ranks))
-
-
-def exposed_exchange_s(exchange: ExchangeTime, backward_s: float, *, shared_core: bool) -> float:
-    """Return what messages that become ready at equal intervals of the backward pass add to computing [s].
-
-    The last waits for the last gradient. Where one core computes and transfers, only the waiting happens meanwhile.
-    """
-    if exchange.messages <= 1:
-        return exchange.calls_s
-    before = 1 - 1 / exchange.messages
-    hidden_s = min(backward_s * before, exchange.waiting_s * before if shared_core else math.inf)
-    return max(exchange.calls_s / exchange.messages, exchange.calls_s - hidden_s)
 
 
 def _alone_s(start: Point, parts: _Parts) -> tuple[float, str]:
@@ -282,41 +183,9 @@ def _alone_s(start: Point, parts: _Parts) -> tuple[float, str]:
     return left_s / (parts.contention.ratio * parts.slowest.ratio), ""
 
 
-def _change(measured: MeasuredScales, start: Point, setting: Setting) -> Factor:
-    """Return computing of a setting over that of a measured scale: 1 at the same batch, else as its blocks."""
-    same = ("micro_batch", "accumulation")
-    if all(getattr(setting, name) == getattr(start.setting, name) for name in same):
-        return Factor(1.0, SAME_BATCH(scale=start.scale))
-    if setting.precision != "fp32":
-        return Factor(math.nan, reason=OTHER_PRECISION(known="fp32", asked=setting.precision))
-    times_s = []
-    basis: Sequence[str] = ()
-    for one in (start.setting, setting):
-        computed = compute_at(measured.steps, start.benchmark, one.micro_batch)
-        if computed.reason:
-            return Factor(math.nan, reason=computed.reason)
-        times_s.append(one.accumulation * computed.gradients_s + computed.update_s)
-        basis = (*basis, computed.basis)
-    ratio = times_s[1] / times_s[0]
-    return Factor(ratio, BY_BLOCKS(scale=start.scale, ratio=ratio, basis=" and ".join(dict.fromkeys(basis))))
-
-
 def calibration_of(measured: MeasuredScales, point: Point) -> float:
-    """Return measured over modelled computing of a measured scale; NaN where either is not known."""
+    """Return computing of a measured scale, with its input, over its blocks; NaN where either is not known."""
     parts = _parts(measured, point, Asked(point.setting, cycle_of(point)), measured.parameters(point.benchmark))
     alone_s, reason = _alone_s(point, parts)
-    found = math.nan if reason else _calibration(measured, point, alone_s)
+    found = math.nan if reason else calibration_to_blocks(measured, point, alone_s, 0.0)
     return math.nan if reason or why_not_calibrated(found) else found
-
-
-def _calibration(measured: MeasuredScales, point: Point, alone_s: float) -> float:
-    """Return computing over its blocks; 1 where blocks are not needed."""
-    computed = compute_at(measured.steps, point.benchmark, point.setting.micro_batch)
-    if computed.reason or point.setting.precision != "fp32":
-        return 1.0
-    return alone_s / (point.setting.accumulation * computed.gradients_s + computed.update_s)
-
-
-def cycle_of(point: Point) -> float:
-    """Return the cycle of Horovod that a scale was measured with [s]; NaN: the default."""
-    return float(point.row.get("cycle_time_s", math.nan))

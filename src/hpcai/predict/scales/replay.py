@@ -16,7 +16,7 @@ from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import is_allreduce_transfer
 from hpcai.predict.scales.exchange import DEFAULT_CYCLE_S, interpolate_time
-from hpcai.predict.scales.measured import Floats
+from hpcai.predict.scales.parts import Floats
 
 SETTLED_STEPS = 4
 """In which a replay repeats the step; the last one is not disturbed by how the first began."""

@@ -16,7 +16,7 @@ from hpcai.metrics.quietness import DISTURBED, judge_quiet
 from hpcai.metrics.run_tables import join_tables
 from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.steps.report import BlocksReport, BlockTime, StepTimes
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 MEDIAN_GOAL_RATIO, WORST_GOAL_RATIO = 0.03, 0.08
 """Goals for the absolute relative error over all steps: median and maximum."""

@@ -13,6 +13,10 @@ FEWEST_ERRORS = 3
 """Mean and standard deviation of two numbers do not predict a third."""
 CONFIDENCE = 0.95
 TOO_FEW_ERRORS = Message("intervals.too_few_errors", "no interval: {n} held-out points of {kind}, expected {needed}")
+CENTRED = Message(
+    "intervals.centred",
+    "interval ({percent:g} %) of log(measured / predicted), around no error, from {n} held-out points of {kind}",
+)
 T_INTERVAL = Message(
     "intervals.t_interval",
     "t interval ({percent:g} %) of log(measured / predicted) over {n} held-out points of {kind}; those of one variant "
@@ -74,3 +78,32 @@ def interval_from(
     high = max(errors.mean() + reach, errors.max(), 0.0)
     basis = T_INTERVAL(percent=100 * confidence, n=n, kind=kind)
     return ErrorInterval(math.exp(low), math.exp(high), n, basis)
+
+
+def centred_interval(
+    measured: Sequence[float], predicted: Sequence[float], kind: str, confidence: float
+) -> ErrorInterval:
+    """Return the interval of a further prediction whose model has nothing left to correct.
+
+    Parameters
+    ----------
+    measured, predicted
+        Held-out points, of which the model was told nothing.
+    kind
+        Kind of prediction, in words.
+    confidence
+        Share of further predictions that it should contain.
+
+    Returns
+    -------
+    ErrorInterval
+        ``+- t_n r sqrt(1 + 1 / n)``, with r the root mean square of n values of log(measured / predicted). A mean error
+        of few points is more chance than bias, so it is not taken off, and widens the interval instead.
+    """
+    errors = np.log(np.asarray(measured, float) / np.asarray(predicted, float))
+    errors = errors[np.isfinite(errors)]
+    n = len(errors)
+    if n < FEWEST_ERRORS:
+        return ErrorInterval(math.nan, math.nan, n, TOO_FEW_ERRORS(n=n, kind=kind, needed=FEWEST_ERRORS))
+    reach = stats.t.ppf((1 + confidence) / 2, n) * math.sqrt((errors**2).mean() * (1 + 1 / n))
+    return ErrorInterval(math.exp(-reach), math.exp(reach), n, CENTRED(percent=100 * confidence, n=n, kind=kind))

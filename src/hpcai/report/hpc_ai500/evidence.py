@@ -20,7 +20,8 @@ from hpcai.measure.provenance import environment_facts
 from hpcai.metrics.run_tables import read_records
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.scores.columns import SCORE_COLUMNS, TRIAL_COLUMNS
-from hpcai.records.run import RAW, RECORD, Artefact, RunRecord, read_record, read_record_text
+from hpcai.records.files import RAW, RECORD, read_record, read_record_text
+from hpcai.records.run import Artefact, RunRecord
 from hpcai.rules.table import rules_of
 
 SUITE = "hpc_ai500"

@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Settings
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 RULES = "HPC AI500 V2.0"
 Value = str | int | float

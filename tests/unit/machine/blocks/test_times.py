@@ -10,7 +10,7 @@ from hpcai.machine.blocks import times
 from hpcai.machine.blocks.times import NOT_TIMED, ask_all, ask_reference, main, measure_blocks
 from hpcai.machine.kernels.reference_steps import BATCHES
 from hpcai.predict.steps.report import BlocksReport, StepTimes
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 
 STUB = """
 import os, sys, time

@@ -12,7 +12,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.machine.work.layers import list_layers, main
 from hpcai.machine.work.step import NEUTRAL_STATISTICS
 from hpcai.predict.training.layers import LINEAR, Layer, LayerList, count_forward_flop, count_parameters, is_transposed
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 from hpcai.training.registry import workload_of
 from hpcai.training.workload import seed_streams
 

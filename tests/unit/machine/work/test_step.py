@@ -13,7 +13,7 @@ from unit.training.training_plans import make_plan, plan_of
 
 from hpcai.config.runs import RunPlan
 from hpcai.machine.work.step import WorkCount, WorkReport, count_work, main
-from hpcai.records.run import read_part
+from hpcai.records.files import read_part
 from hpcai.training.work import LayerWork
 from hpcai.workloads.cosmoflow.training import CosmoFlow
 from hpcai.workloads.opencatalyst.training.work import NO_MEAN_SIZES

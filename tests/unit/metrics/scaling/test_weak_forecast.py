@@ -17,7 +17,7 @@ from hpcai.metrics.scaling.weak_forecast import (
     instances_of_machine,
 )
 from hpcai.metrics.scaling.weak_tails import Tail
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 from hpcai.records.weak import Extent, Instance, NodeShare, WeakGroup
 
 LOG_NORMAL = Tail(0.0, 10)

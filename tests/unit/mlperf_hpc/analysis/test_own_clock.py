@@ -23,7 +23,8 @@ from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import parse_mllog
-from hpcai.records.run import RunRecord, read_part
+from hpcai.records.files import read_part
+from hpcai.records.run import RunRecord
 from hpcai.records.weak import GROUP, WeakGroup
 
 RUN_S = 4.0 + 4 * 3.0 + 0.2

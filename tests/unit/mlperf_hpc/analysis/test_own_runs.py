@@ -30,7 +30,8 @@ from hpcai.mlperf_hpc.analysis.round_tables import efficiency_table
 from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
-from hpcai.records.run import FINISHED, write_json
+from hpcai.records.files import write_json
+from hpcai.records.run import FINISHED
 from hpcai.records.weak import GROUP
 
 TINY = {"train_samples": 256, "eval_samples": 64, "global_batch_size": 16}

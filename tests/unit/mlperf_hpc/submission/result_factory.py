@@ -14,7 +14,8 @@ from hpcai.config.benchmark import Target
 from hpcai.config.study import Submission
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import parse_mllog
-from hpcai.records.run import Artefact, EpochRecord, RunRecord, TrainingReport, write_json
+from hpcai.records.files import write_json
+from hpcai.records.run import Artefact, EpochRecord, RunRecord, TrainingReport
 from hpcai.records.weak import GROUP, Extent, Instance, NodeShare, WeakGroup
 from hpcai.rules.verdict import Verdict
 

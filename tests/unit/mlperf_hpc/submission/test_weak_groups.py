@@ -15,7 +15,7 @@ from hpcai.mlperf_hpc.submission.checks import check_runs
 from hpcai.mlperf_hpc.submission.collect import collect
 from hpcai.mlperf_hpc.submission.model import Request
 from hpcai.mlperf_hpc.submission.write import write_submission
-from hpcai.records.run import read_part, write_json
+from hpcai.records.files import read_part, write_json
 from hpcai.records.weak import GROUP, WeakGroup
 
 

@@ -9,8 +9,9 @@ from unit.parsers.darshan.darshan_writer import Log, read
 from unit.refusals import told
 
 from hpcai.core.errors import ParseError
+from hpcai.core.programs import ENDED, KILLED
 from hpcai.parsers.darshan import guard as darshan_guard
-from hpcai.parsers.darshan.guard import KILLED, read_guarded
+from hpcai.parsers.darshan.guard import read_guarded
 
 SAMPLES = (
     "own_dxt",
@@ -118,5 +119,5 @@ def test_a_process_that_never_ends(monkeypatch):
 
 
 def test_a_process_that_cannot_start():
-    with pytest.raises(ParseError, match=r"exit status 1.*no library here"):
+    with pytest.raises(ParseError, match=rf"{ENDED(status=1)}.*no library here"):
         read_guarded([Path("log")], "records", [sys.executable, "-c", "raise SystemExit('no library here')"])

@@ -9,7 +9,7 @@ from unit.profiles.timeline_text import timeline_text
 
 from hpcai.core.errors import ParseError
 from hpcai.predict.scales.replay import Change, MessageParts, StepParts, replay_step, split_steps, typical_step
-from hpcai.profiles.timeline import traffic_of
+from hpcai.profiles.timeline.views import traffic_of
 
 START_S = 1000 + STEPS_S[0] - 0.25
 MESSAGE = MessageParts(0.030, 0.0005, 0.004, 0.001, 0.0002, 0.002, 131_072.0)

@@ -19,7 +19,7 @@ from hpcai.predict.steps.accuracy import (
     sum_blocks,
     tabulate_blocks,
 )
-from hpcai.records.run import write_sealed
+from hpcai.records.files import write_sealed
 
 
 def test_a_step_is_its_blocks_as_often_as_it_has_them_and_the_update():

@@ -9,7 +9,7 @@ from unit.predict.what_if import studies
 
 from hpcai.predict.what_if import PublishedEpochs, fit_published_epochs
 from hpcai.predict.what_if.hardware import NO_ROOFS, count_messages, exchange_s, measured_exchange, rank_rates
-from hpcai.predict.what_if.intervals import TOO_FEW_ERRORS, interval_from
+from hpcai.predict.what_if.intervals import TOO_FEW_ERRORS, centred_interval, interval_from
 from hpcai.predict.what_if.published_epochs import ROUNDS
 from hpcai.predict.what_if.step_model import ComputeTime, Setting, StepModel
 from hpcai.predict.what_if.training_time import TrainingParts, epochs_at
@@ -34,6 +34,25 @@ def test_interval_of_two_errors_is_none() -> None:
     interval = interval_from([2.0, 1.0], [1.0, 1.0], "a test")
     assert math.isnan(interval.low_ratio)
     assert interval.basis == TOO_FEW_ERRORS(n=2, kind="a test", needed=3)
+
+
+@pytest.mark.parametrize("n", [4, 13])
+def test_a_centred_interval_holds_its_share_of_errors_without_bias(n: int) -> None:
+    generator = np.random.default_rng(5)
+    errors = np.exp(generator.normal(0, 0.1, (4000, n + 1)))
+    bounds = [centred_interval(list(row[:n]), [1.0] * n, "a test", 0.9).around(1.0) for row in errors]
+    inside = np.mean([low <= row[n] <= high for row, (low, high) in zip(errors, bounds, strict=True)])
+    # Of normal errors a few are more inside than claimed: t spreads their root mean square, and so does 1 + 1/n.
+    assert 0.9 <= inside <= 0.935
+
+
+def test_a_centred_interval_is_as_wide_to_both_sides_and_knows_no_sign() -> None:
+    high, low = (centred_interval([value, value, value], [1.0] * 3, "a test", 0.9) for value in (2.0, 0.5))
+    assert (high.low_ratio, high.high_ratio) == pytest.approx((low.low_ratio, low.high_ratio))
+    assert high.low_ratio * high.high_ratio == pytest.approx(1)
+    assert high.high_ratio > 2
+    none = centred_interval([1.0, 1.0], [1.0, 1.0], "a test", 0.9)
+    assert none.basis == TOO_FEW_ERRORS(n=2, kind="a test", needed=3)
 
 
 def test_messages_of_limited_size_each_pay_latency_and_coordination() -> None:

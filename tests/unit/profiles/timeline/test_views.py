@@ -8,9 +8,9 @@ from unit.profiles.timeline_text import FLOATS, TENSORS, timeline_text
 
 from hpcai.core.errors import ParseError
 from hpcai.parsers.horovod import blocks, stream
-from hpcai.profiles import timeline as timeline_views_module
 from hpcai.profiles.reading import read_profiles
-from hpcai.profiles.timeline import timeline_views, traffic_of
+from hpcai.profiles.timeline import views as timeline_views_module
+from hpcai.profiles.timeline.views import timeline_views, traffic_of
 
 # Steps begin at 1100 s since the epoch, so the timeline's first step must be there.
 START_S = 1000 + STEPS_S[0] - 0.25

@@ -8,14 +8,17 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from hpcai.config.runs import RunPlan
 from hpcai.core.messages import Message
-from hpcai.parsers.reading import Reading
 from hpcai.profiles.instrument import Instrument, Missing, tool_on_path
 from hpcai.training.first_rank import CONTROL
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hpcai.parsers.reading import Reading
 
 GENERAL_EVENTS = ("task-clock", "cycles", "instructions", "cache-references", "cache-misses")
 FLOP_OF_EVENT = {
@@ -35,23 +38,21 @@ LIKWID_GROUPS = ("MEM_SP", "MEM")
 none: its MEM1 and MEM2 count half of the channels each."""
 
 FP_ONLY = Message(
-    "processor_counters.fp_only",
+    "counters.fp_only",
     "the events count arithmetic in fp32 and fp64 alone, no products of bf16, fp16 or AMX",
 )
-OF_THE_NODE = Message(
-    "processor_counters.of_the_node", "DRAM traffic is that of the whole node, divided by its {ranks} ranks"
-)
-NO_WORK_EVENTS = Message("processor_counters.no_work_events", "perf has no event of floating-point work here")
+OF_THE_NODE = Message("counters.of_the_node", "DRAM traffic is that of the whole node, divided by its {ranks} ranks")
+NO_WORK_EVENTS = Message("counters.no_work_events", "perf has no event of floating-point work here")
 NO_MEMORY_EVENTS = Message(
-    "processor_counters.no_memory_events", "perf has no event of the memory controllers here (uncore_imc, amd_df, umc)"
+    "counters.no_memory_events", "perf has no event of the memory controllers here (uncore_imc, amd_df, umc)"
 )
 MEMORY_FORBIDDEN = Message(
-    "processor_counters.memory_forbidden",
+    "counters.memory_forbidden",
     "the kernel forbids the events of the memory controllers (kernel.perf_event_paranoid is {level}, and -a needs 0 or "
     "less, or CAP_PERFMON): {said}",
 )
 WHOLE_PROCESS = Message(
-    "processor_counters.whole_process",
+    "counters.whole_process",
     "LIKWID counted the cores for as long as the rank ran, imports and compilation included",
 )
 
@@ -151,7 +152,7 @@ def find_likwid(plan: RunPlan) -> Instrument | Missing:
     return Instrument("LIKWID", ("likwid.csv",), first_rank_prefix=prefix)
 
 
-def perf_row(reading: Reading, memory: Reading | None, window_s: float, ranks_per_node: int) -> dict[str, object]:
+def perf_row(reading: "Reading", memory: "Reading | None", window_s: float, ranks_per_node: int) -> dict[str, object]:
     """Return the row of the view ``counters`` of what perf counted in the profiled steps.
 
     Parameters
@@ -184,19 +185,19 @@ def perf_row(reading: Reading, memory: Reading | None, window_s: float, ranks_pe
     }
 
 
-def _by_event(table: pd.DataFrame) -> dict[str, float]:
+def _by_event(table: "pd.DataFrame") -> dict[str, float]:
     """Return the values of the events, over all places; an ordinary user counts cycles:u. NaN: one was not counted."""
     names = table["event"].str.replace(r":[a-zA-Z]+$", "", regex=True)
     return {str(name): float(values.sum(skipna=False)) for name, values in table["value"].groupby(names)}
 
 
-def _memory_bytes(table: pd.DataFrame) -> float:
+def _memory_bytes(table: "pd.DataFrame") -> float:
     """Return the bytes of all memory controllers; what perf did not turn into bytes counts lines."""
     factor = table["unit"].map({"byte": 1.0, "": float(LINE_BYTES)})
     return float((table["value"] * factor).sum(skipna=False))
 
 
-def likwid_row(reading: Reading) -> dict[str, object]:
+def likwid_row(reading: "Reading") -> dict[str, object]:
     """Return the row of the view ``counters`` of what LIKWID counted while the first rank ran."""
     metrics = reading.table[reading.table["kind"] == "metric"]
     time_s = metrics.loc[metrics["name"].str.startswith("Runtime (RDTSC)"), "value"].max()

@@ -10,8 +10,8 @@ from unit.record_factory import make_benchmark
 
 from hpcai.core.errors import ParseError
 from hpcai.parsers.reading import Reading
-from hpcai.profiles import io as module
-from hpcai.profiles.io import NOBODY_READ, io_views
+from hpcai.profiles.io import views as module
+from hpcai.profiles.io.views import NOBODY_READ, io_views
 
 WORKER = {
     "log": "a.darshan", "job": "1", "process_id": 7, "rank": 0, "processes": 1, "executable": "python", "files": 2,

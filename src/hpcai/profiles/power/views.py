@@ -1,4 +1,4 @@
-"""The kind ``power``: power and energy of a profiled run, by each meter of its node."""
+"""Tables of the kind ``power``: power and energy of a profiled run, by each meter of its node."""
 
 import math
 from collections.abc import Callable
@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from hpcai.config.runs import RunPlan
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.rapl import read_rapl
 from hpcai.parsers.reading import Reading
-from hpcai.profiles.instrument import Instrument, Missing
-from hpcai.profiles.kind import Kind
-from hpcai.profiles.power_meters import WHAT_GIVES_IT, find_power_meters, metered
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view, join_views
 
@@ -25,7 +21,6 @@ METERS: dict[str, Callable[[Path], Reading]] = {
 }
 """Reader of each meter's file; all but RAPL's have the columns of NVML's."""
 OF_ACCELERATORS = ("nvml", "amd_smi")
-NO_METER = Message("power.no_meter", "{reasons}. What would give it: {needs}")
 ONE_NODE = Message("power.one_node", "only one of {nodes} nodes was sampled")
 
 
@@ -59,19 +54,3 @@ def _power(profile: Profile, path: Path) -> pd.DataFrame:
         "reasons": "; ".join(reasons),
     }
     return as_view("power", profile.with_identity(pd.DataFrame([row]), path))
-
-
-def _find(plan: RunPlan) -> Instrument | Missing:
-    meters, reasons = find_power_meters(redfish=plan.machine.profilers.redfish)
-    if not meters:
-        return Missing(NO_METER(reasons="; ".join(reasons), needs="; ".join(WHAT_GIVES_IT.values())))
-    return Instrument("power meters", ("power_*.csv",), beside=lambda raw: metered(meters, raw))
-
-
-PROFILE = Kind(
-    place=5,
-    tables=("power",),
-    steps="power_steps",
-    find_instrument=_find,
-    read=power_views,
-)

@@ -1,6 +1,6 @@
-"""The kind ``io``: reads of a profiled run from shared storage and of the training input, seen by Darshan or the ranks.
+"""Tables of the kind ``io``: reads of a profiled run from shared storage and of the training input.
 
-Where Darshan is not, ranks count their own read calls and trace their input pipeline (`hpcai.profiles.input_reads`).
+Where Darshan is not, they come from what the ranks counted (`hpcai.profiles.io.input_reads`).
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.data.manifest import read_manifest
@@ -18,16 +17,14 @@ from hpcai.data.stage_folder import every_stage
 from hpcai.metrics.profiles.io import IoSetting, PageCache, data_module, io_summary, io_workers
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
 from hpcai.parsers.reading import Reading
-from hpcai.profiles.darshan_library import find_darshan, prepare_darshan
-from hpcai.profiles.input_reads import input_stages, staging_reads, training_reads
-from hpcai.profiles.instrument import Instrument, Missing
-from hpcai.profiles.kind import Kind
+from hpcai.profiles.io import DARSHAN
+from hpcai.profiles.io.input_reads import input_stages, staging_reads, training_reads
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view, join_views
-from hpcai.records.input_window import COUNTERS, TOOL, TRACES
-from hpcai.records.run import RAW
+from hpcai.records.files import RAW
+from hpcai.records.input_window import TOOL
 
-DARSHAN, STAGING = "Darshan", "staging"
+STAGING = "staging"
 
 NOBODY_READ = Message(
     "io.nobody_read",
@@ -124,21 +121,3 @@ def _folders(profile: Profile) -> list[Data]:
     manifest = read_manifest(manifest_path)
     stored_bytes = float(manifest.files("train").total("bytes"))
     return [Data("training input", manifest.root(manifest_path), stored_bytes, cache)]
-
-
-def _find(plan: RunPlan) -> Instrument | Missing:
-    library = find_darshan(plan.machine.profilers.darshan_library)
-    if isinstance(library, str):
-        if plan.machine.profilers.darshan_library is not None:
-            return Missing(library)  # named, and not there: nobody wants another tool in silence
-        return Instrument(TOOL, (COUNTERS, TRACES), step_profiler="input")
-    return Instrument(DARSHAN, ("darshan/*.darshan",), prefix=library.command, before=prepare_darshan)
-
-
-PROFILE = Kind(
-    place=4,
-    tables=("io", "io_workers", "input_stages"),
-    setting="darshan_library",
-    find_instrument=_find,
-    read=io_views,
-)

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from unit.parsers.tool_output import hand_made
 
-from hpcai.profiles.power_meters import WHAT_GIVES_IT, Meter, find_power_meters, metered
+from hpcai.profiles.power.meters import WHAT_GIVES_IT, Meter, find_power_meters, metered
 
 
 def counters(folder, energy_uj=1000):

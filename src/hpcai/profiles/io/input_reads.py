@@ -9,8 +9,8 @@ from hpcai.core.messages import Message
 from hpcai.metrics.profiles.io import IoSetting, io_summary, io_workers
 from hpcai.parsers.tensorflow_profile import read_input_stages
 from hpcai.profiles.profile import Profile
+from hpcai.records.files import read_part
 from hpcai.records.input_window import COUNTERS, TOOL, InputWindow, trace_name
-from hpcai.records.run import read_part
 
 READING_STAGE = "TFRecord"
 """How the stages begin that wait for the file system; all others parse, shuffle or batch."""

@@ -7,11 +7,11 @@ import pytest
 from unit.profiles.profile_folders import STEPS_S, make_profile
 
 from hpcai.config.study import WARM_STEPS
-from hpcai.profiles.counters import counter_views, counters_of
-from hpcai.profiles.processor_counters import FP_ONLY, OF_THE_NODE, WHOLE_PROCESS
+from hpcai.profiles.counters.processor import FP_ONLY, OF_THE_NODE, WHOLE_PROCESS
+from hpcai.profiles.counters.views import counter_views, counters_of
 from hpcai.profiles.reading import read_profiles
 
-RECORDED = Path(__file__).parents[2] / "data/likwid"
+RECORDED = Path(__file__).parents[3] / "data/likwid"
 NVPROF = """==7== NVPROF is profiling process 7, command: python
 ==7== Profiling result:
 "Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"

@@ -3,7 +3,7 @@
 import pytest
 from unit.profiles.profile_folders import make_profile
 
-from hpcai.profiles.power import ONE_NODE, power_views
+from hpcai.profiles.power.views import ONE_NODE, power_views
 
 
 def rapl(power_w=20.0):

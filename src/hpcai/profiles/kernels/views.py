@@ -1,4 +1,4 @@
-"""The kind ``kernels``: compute time by category, and the share of the exchange overlapped by kernels."""
+"""Tables of the kind ``kernels``: compute time by category, and the share of the exchange overlapped by kernels."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hpcai.catalogue.points import SERIES, USUAL_ENGINE
-from hpcai.config.runs import RunPlan
+from hpcai.catalogue.points import SERIES
 from hpcai.core.errors import HpcaiError, ParseError
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import overlap_ratio
@@ -20,21 +19,14 @@ from hpcai.parsers.nvprof.reader import read_nvprof_trace
 from hpcai.parsers.reading import Reading
 from hpcai.parsers.rocprof import read_rocprof
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
-from hpcai.profiles.counters import counters_of
-from hpcai.profiles.instrument import Instrument, Missing, compute_capability, tool_on_path
-from hpcai.profiles.kind import Kind
+from hpcai.profiles.counters.views import counters_of
+from hpcai.profiles.kernels import OPERATIONS, ROCPROF_TRACES
 from hpcai.profiles.profile import Profile
-from hpcai.profiles.timeline import TIMELINE, TIMELINE_ENVIRONMENT, Traffic, lanes_view, traffic_of
+from hpcai.profiles.timeline import TIMELINE
+from hpcai.profiles.timeline.views import Traffic, lanes_view, traffic_of
 from hpcai.profiles.views import as_view
 
-OPERATIONS = "steps.xplane.pb"
-TRACES = (OPERATIONS, TIMELINE)
 NOT_COMPUTING = ("input pipeline", "allreduce", "other collectives")
-ROCPROF_TRACES = ("_kernel_trace.csv", "_memory_copy_trace.csv")
-ROCPROF = (
-    'raw=$1; shift; exec "$0" --kernel-trace --memory-copy-trace --output-format csv '
-    '--output-directory "$raw" --output-file rocprof -- "$@"'
-)
 NO_ROCPROF = Message("kernels.no_rocprof", "{folder}: rocprofv3 left no trace; see raw/output.log")
 WHOLE_RUN = Message(
     "kernels.whole_run", "rocprofv3 traces the first rank as long as it runs, not the profiled steps alone"
@@ -202,66 +194,11 @@ READERS: dict[str, Callable[[Profile], Kernels]] = {
 """How each tool's raw files become a kernel table."""
 
 
-def _find(plan: RunPlan) -> Instrument | Missing:
-    wanted = plan.machine.profilers.kernels
-    if plan.point.engine == "jax" and (plan.machine.device.kind == "cpu" or wanted == "tensorflow"):
-        return Missing("engine jax: TensorFlow's profiler sees no operation of XLA; nsys does, on an accelerator")
-    if plan.machine.device.kind == "cpu":
-        here = Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
-        return here if wanted in ("auto", "tensorflow") else Missing(f"{wanted} needs an accelerator")
-    if wanted == "tensorflow":
-        return Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
-    if wanted == "auto":
-        capability = compute_capability()
-        if isinstance(capability, Missing):
-            return capability
-        wanted = "nvprof" if capability < 8.0 else "nsys"
-    return {"nvprof": _nvprof_around, "nsys": _nsys_around, "rocprofv3": _rocprof_around}[wanted]()
-
-
-def _exchange(plan: RunPlan) -> Mapping[str, str]:
-    """Request Horovod's timeline of the same steps: TensorFlow's profiler sees only the start of an exchange."""
-    return TIMELINE_ENVIRONMENT if plan.point.ranks > 1 and plan.point.engine == USUAL_ENGINE else {}
-
-
-def _nvprof_around() -> Instrument | Missing:
-    program = tool_on_path("nvprof")
-    if isinstance(program, Missing):
-        return program
-    options = ("--profile-from-start", "off", "--print-gpu-trace", "--csv", "--log-file", "{raw}/nvprof_trace.csv")
-    return Instrument("nvprof", ("nvprof_trace.csv",), first_rank_prefix=(program, *options), step_profiler="cuda")
-
-
-def _nsys_around() -> Instrument | Missing:
-    program = tool_on_path("nsys")
-    if isinstance(program, Missing):
-        return program
-    window = ("--capture-range=cudaProfilerApi", "--capture-range-end=stop")
-    prefix = (program, "profile", "--trace=cuda", *window, "--output={raw}/kernels")
-    stats = ("stats", "--report", "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum", "--format", "csv", "--output", "nsys")
-    return Instrument(
-        "Nsight Systems",
-        ("nsys*.csv",),
-        first_rank_prefix=prefix,
-        step_profiler="cuda",
-        afterwards=((program, *stats, "kernels.nsys-rep"),),
-    )
-
-
-def _rocprof_around() -> Instrument | Missing:
-    program = tool_on_path("rocprofv3")
-    if isinstance(program, Missing):
-        return program
-    # A shell puts in rocprofv3's own "--": the first one of the prefix ends the tool.
-    prefix = ("sh", "-c", ROCPROF, program, "{raw}")
-    return Instrument("rocprofv3", tuple(f"rocprof{ending}" for ending in ROCPROF_TRACES), first_rank_prefix=prefix)
-
-
 def _key(profile: Profile) -> tuple[str, ...]:
     return tuple(getattr(profile.plan.point, name) for name in SERIES)
 
 
-def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, ...], Reading]:
+def gather_counters(profiles: Iterable[Profile]) -> dict[tuple[str, ...], Reading]:
     """Return the readable counters of each benchmark, variant and engine."""
     found = {}
     for profile in profiles:
@@ -274,16 +211,6 @@ def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, ...], Reading]:
     return found
 
 
-def _read(profile: Profile, counted: Mapping[tuple[str, ...], Reading]) -> dict[str, pd.DataFrame]:
-    return kernel_views(profile, counted.get(_key(profile)))
-
-
-PROFILE = Kind(
-    place=2,
-    tables=("kernels", "kernel_names", "lanes", "overlap"),
-    setting="kernels",
-    also="counters",
-    find_instrument=_find,
-    read=_read,
-    gather=_counted,
-)
+def views_with_counters(profile: Profile, counters: Mapping[tuple[str, ...], Reading]) -> dict[str, pd.DataFrame]:
+    """Return the views of a profiled run, with the counters of its benchmark, variant and engine, if there are any."""
+    return kernel_views(profile, counters.get(_key(profile)))

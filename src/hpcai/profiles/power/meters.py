@@ -20,8 +20,6 @@ from typing import Any
 
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
-from hpcai.parsers.amd_smi import accelerators_power_w
-from hpcai.parsers.redfish import node_power_w
 
 logger = logging.getLogger(__name__)
 SAMPLE_S = 0.1
@@ -50,7 +48,7 @@ WHAT_GIVES_IT = {
 }
 """What would make each meter work, in the order in which meters are looked for; a declared power is the last resort."""
 
-REDFISH_FAILS = Message("power_meters.redfish_fails", "Redfish: {url}: {error}")
+REDFISH_FAILS = Message("power.redfish_fails", "Redfish: {url}: {error}")
 
 
 @dataclass(frozen=True)
@@ -226,6 +224,8 @@ def _amd_smi() -> Meter | str:
     program = shutil.which("amd-smi")
     if program is None:
         return "amd_smi: amd-smi is not on the PATH"
+    from hpcai.parsers.amd_smi import accelerators_power_w
+
     command = [program, *AMD_SMI_QUESTION]
 
     def sample() -> list[tuple[Any, ...]]:
@@ -247,6 +247,8 @@ def _redfish(address: str) -> Meter | str:
     """
     if not address:
         return "Redfish: the machine file names no address (profilers.redfish)"
+    from hpcai.parsers.redfish import node_power_w
+
     url, _, fragment = address.replace("{host}", socket.gethostname().partition(".")[0]).partition("#")
 
     def sample() -> list[tuple[Any, ...]]:

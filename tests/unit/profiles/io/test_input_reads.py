@@ -10,10 +10,11 @@ from unit.profiles.profile_folders import make_profile
 from unit.profiles.test_instrument import plan
 
 from hpcai.core.errors import ParseError
-from hpcai.profiles import io as module
-from hpcai.profiles.input_reads import ALL_READS, MODULE, WHOLE_STAGING
+from hpcai.profiles import io
 from hpcai.profiles.instrument import Missing
-from hpcai.profiles.io import io_views
+from hpcai.profiles.io import views as module
+from hpcai.profiles.io.input_reads import ALL_READS, MODULE, WHOLE_STAGING
+from hpcai.profiles.io.views import io_views
 from hpcai.profiles.kind import find_instrument
 from hpcai.records.input_window import COUNTERS, TOOL, TRACES, counters_name, trace_name
 
@@ -122,7 +123,7 @@ def test_staging_is_timed_by_its_ranks(watched):
 
 
 def test_without_darshan_ranks_watch_themselves_unless_a_library_is_named(monkeypatch):
-    monkeypatch.setattr(module, "find_darshan", lambda _: "libdarshan.so was not found")
+    monkeypatch.setattr(io, "find_darshan", lambda _: "libdarshan.so was not found")
     found = find_instrument(plan("io"))
     assert (found.tool, found.raw, found.step_profiler) == (TOOL, (COUNTERS, TRACES), "input")
     named = plan("io", profilers={"darshan_library": "/opt/libdarshan.so"})

@@ -1,24 +1,17 @@
 """The kind ``counters``: work, memory traffic and instructions per cycle of a profiled run from hardware counters."""
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from hpcai.config.runs import RunPlan
-from hpcai.metrics.profiles.counters import counted_flop, counted_work, counters_per_kernel
-from hpcai.metrics.profiles.tensor_cores import architecture_of
-from hpcai.parsers.likwid import read_likwid
-from hpcai.parsers.nsight.compute import read_ncu
-from hpcai.parsers.nvprof.reader import read_nvprof_counters
-from hpcai.parsers.perf_stat import read_perf_stat
-from hpcai.parsers.reading import Reading
+from hpcai.profiles.counters.processor import find_likwid, find_perf
 from hpcai.profiles.instrument import Instrument, Missing, compute_capability, tool_on_path
 from hpcai.profiles.kind import Kind
-from hpcai.profiles.processor_counters import find_likwid, find_perf, likwid_row, perf_row
-from hpcai.profiles.profile import Profile
-from hpcai.profiles.views import as_view
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hpcai.profiles.profile import Profile
 
 NVPROF_METRICS = (
     "flop_count_hp,flop_count_sp,flop_count_dp,dram_read_transactions,dram_write_transactions,ipc,"
@@ -40,63 +33,6 @@ NCU_METRICS = ",".join(
         "regex:sm__ops_path_tensor_.*sum$",
     )
 )
-
-
-def counter_views(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the view ``counters`` of one profiled run: of the profiled steps on rank 0.
-
-    On accelerators that is all kernels; perf counts the process, and LIKWID the cores for as long as the rank ran.
-    """
-    tool = profile.capture.tool
-    if tool == "perf":
-        reading = read_perf_stat(profile.file("perf.csv"))
-        memory = read_perf_stat(profile.file("perf_memory.csv")) if profile.has("perf_memory.csv") else None
-        window_s = float(profile.profiled_steps()["duration_s"].sum())
-        row = perf_row(reading, memory, window_s, profile.plan.point.ranks_per_node)
-        row["reasons"] = "; ".join(filter(None, (str(row["reasons"]), profile.capture.missing)))
-    elif tool == "LIKWID":
-        reading = read_likwid(profile.file("likwid.csv"))
-        row = likwid_row(reading)
-    else:
-        reading = READERS[tool](profile)
-        row = _kernel_row(reading, profile.capture.compute_capability)
-    if tool != "LIKWID":
-        row["flop_per_sample"] = float(str(row["work_flop"])) / _samples(profile)
-    row = {**row, "tool": tool, "coverage_ratio": reading.coverage_ratio}
-    return {"counters": as_view("counters", profile.with_identity(pd.DataFrame([row]), reading.source))}
-
-
-def _samples(profile: Profile) -> float:
-    """Return the number of samples on which rank 0 trained while profiled; its share if ranks share samples."""
-    return len(profile.profiled_steps()) * profile.plan.local_batch / profile.plan.point.spatial_parts
-
-
-def counters_of(profile: Profile) -> Reading | None:
-    """Return the counters of each kernel; None for a tool that does not distinguish kernels."""
-    reader = READERS.get(profile.capture.tool)
-    return reader(profile) if reader else None
-
-
-READERS: dict[str, Callable[[Profile], Reading]] = {
-    "nvprof": lambda profile: read_nvprof_counters(profile.file("nvprof_metrics.csv")),
-    "Nsight Compute": lambda profile: read_ncu(profile.file("ncu.csv")),
-}
-
-
-def _kernel_row(reading: Reading, compute_capability: str) -> dict[str, object]:
-    architecture = architecture_of(compute_capability)
-    work, flop = counted_work(reading.table, architecture), counted_flop(reading.table, architecture)
-    kernels = counters_per_kernel(reading.table)
-    return {
-        "work_flop": work.work_flop,
-        "duration_s": work.time_s,
-        "rate_flop_per_s": work.rate_flop_per_s,
-        "dram_bytes": work.dram_bytes,
-        "dram_rate_bytes_per_s": work.dram_rate_bytes_per_s,
-        "instructions_per_cycle": kernels["instructions_per_cycle"].mean() if len(kernels) == 1 else math.nan,
-        "intensity_flop_per_byte": work.intensity_flop_per_byte,
-        "reasons": "; ".join((*flop.notes, *reading.reasons)),
-    }
 
 
 def _find(plan: RunPlan) -> Instrument | Missing:
@@ -143,6 +79,12 @@ def _of_processor(plan: RunPlan) -> Instrument | Missing:
     return perf if isinstance(likwid, Missing) else likwid
 
 
+def _read(profile: "Profile") -> "dict[str, pd.DataFrame]":
+    from hpcai.profiles.counters.views import counter_views
+
+    return counter_views(profile)
+
+
 # Tools that replay kernels cannot replay an exchange, so they run at the smallest scale.
 PROFILE = Kind(
     place=3,
@@ -150,5 +92,5 @@ PROFILE = Kind(
     setting="counters",
     smallest_scale=True,
     find_instrument=_find,
-    read=counter_views,
+    read=_read,
 )

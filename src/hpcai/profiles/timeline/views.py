@@ -1,30 +1,18 @@
-"""The kind ``timeline``: gradient exchange between ranks, from Horovod's timeline and the steps of rank 0."""
+"""Tables of the kind ``timeline``: gradient exchange between ranks, from Horovod's timeline and the steps of rank 0."""
 
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from hpcai.catalogue.points import USUAL_ENGINE
-from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ParseError
-from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import Conditions, merge_batches, phase_table
 from hpcai.metrics.profiles.communication_steps import communication_summary, spans_of_steps, step_lanes
 from hpcai.metrics.profiles.exchange_steps import exchange_steps
 from hpcai.parsers.horovod.stream import Account
 from hpcai.parsers.horovod.timeline import Timeline, iterate_tables, reading_of
-from hpcai.profiles.instrument import Instrument, Missing
-from hpcai.profiles.kind import Kind
 from hpcai.profiles.profile import Profile
+from hpcai.profiles.timeline import TIMELINE
 from hpcai.profiles.views import as_view
-
-NO_TIMELINE = Message(
-    "timeline.no_timeline",
-    "only Horovod writes a timeline, and the engine is {engine}; use the profile kernels for its share of collectives",
-)
-TIMELINE = "timeline.json"
-TIMELINE_ENVIRONMENT = {"HOROVOD_TIMELINE": "{raw}/timeline.json", "HOROVOD_TIMELINE_MARK_CYCLES": "1"}
-"""Rank 0 writes the timeline (Horovod's docs/timeline.rst)."""
 
 
 @dataclass(frozen=True)
@@ -151,21 +139,3 @@ def lanes_view(profile: Profile, traffic: Traffic, computation: pd.DataFrame | N
     busy = computation.rename(columns={"name": "activity"}) if computation is not None else None
     lanes = step_lanes(traffic.spans, busy, traffic.steps)
     return as_view("lanes", profile.with_identity(lanes, traffic.timeline.spans.source))
-
-
-def _find(plan: RunPlan) -> Instrument | Missing:
-    if plan.point.ranks == 1:
-        return Missing("a single rank exchanges no gradients; give the run table a row with more ranks")
-    if plan.point.engine == "jax":
-        return Missing("engine jax: gradients travel within XLA's program, of which there is no timeline")
-    if plan.point.engine != USUAL_ENGINE:
-        return Missing(NO_TIMELINE(engine=plan.point.engine))
-    return Instrument("Horovod timeline", ("timeline.json",), environment=TIMELINE_ENVIRONMENT)
-
-
-PROFILE = Kind(
-    place=1,
-    tables=("phases", "exchange_steps", "communication", "messages", "lanes"),
-    find_instrument=_find,
-    read=timeline_views,
-)

@@ -9,8 +9,8 @@ from unit.profiles.timeline_text import timeline_text
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ParseError
 from hpcai.parsers.reading import Reading
-from hpcai.profiles import kernels as module
-from hpcai.profiles.kernels import WHOLE_RUN, kernel_views
+from hpcai.profiles.kernels import views as module
+from hpcai.profiles.kernels.views import WHOLE_RUN, kernel_views
 from hpcai.profiles.reading import read_profiles
 
 START_S = 1000 + STEPS_S[0]

@@ -1,0 +1,110 @@
+"""Parts of a step at other scales: contention, the slowest rank, and what of the exchange shows."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpcai.core.messages import Message
+from hpcai.predict.scales.exchange import ExchangeTime
+from hpcai.predict.what_if.step_model import FORWARD_RATIO
+
+Floats = NDArray[np.float64]
+BACKWARD_RATIO = 1 - FORWARD_RATIO
+"""Of a micro-batch in timed blocks."""
+ALONE = Message("scales.alone", "one rank of a node has no contention")
+OWN_CONTENTION = Message(
+    "scales.own_contention", "contention of {ratio:.3g} from {instances} independent trainings of {benchmark} at once"
+)
+OTHERS_CONTENTION = Message(
+    "scales.others_contention",
+    "contention of {ratio:.3g} from {instances} independent trainings of other benchmarks ({benchmarks}) at once",
+)
+NO_CONTENTION = Message(
+    "scales.no_contention",
+    "no {instances} independent trainings were measured at once: list them in the study's weak_runs",
+)
+SLOWEST = Message("scales.slowest", "{ratio:.3g} for waiting until the slowest of {ranks} ranks has computed")
+NO_SCATTER = Message("scales.no_scatter", "too few steps of one rank tell how they scatter: no waiting for the slowest")
+FACTORS = Message("scales.factor", "{what} of {ratio:.3g} is outside of {low:g} to {high:g}: not believed")
+FACTOR_LIMITS = (0.5, 2.0)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A ratio with what it stands on, or why it is NaN."""
+
+    ratio: float
+    basis: str = ""
+    reason: str = ""
+
+
+def contention_of(groups: pd.DataFrame, benchmark: str, instances: int) -> Factor:
+    """Return by what factor so many independent trainings on a node slow each other down.
+
+    The benchmark's own groups count; without any, the median of the others'.
+
+    Parameters
+    ----------
+    groups
+        Table ``contention``.
+    benchmark
+        Which trains.
+    instances
+        Ranks of a node.
+    """
+    if instances == 1:
+        return Factor(1.0, ALONE())
+    known = groups
+    if len(groups):
+        known = groups[(groups["instances"] == instances) & (groups["ranks"] == 1) & (groups["contention_ratio"] > 0)]
+    if known.empty:
+        return Factor(math.nan, reason=NO_CONTENTION(instances=instances))
+    own = known[known["benchmark"] == benchmark]
+    rows = own if len(own) else known
+    ratio = float((1 / rows["contention_ratio"]).median())
+    low, high = FACTOR_LIMITS
+    if not low <= ratio <= high:
+        return Factor(math.nan, reason=FACTORS(what="contention", ratio=ratio, low=low, high=high))
+    facts = {"ratio": ratio, "instances": instances}
+    if len(own):
+        return Factor(ratio, OWN_CONTENTION(benchmark=benchmark, **facts))
+    names = ", ".join(sorted(set(rows["benchmark"])))
+    return Factor(ratio, OTHERS_CONTENTION(benchmarks=names, **facts))
+
+
+def slowest_of(scatter: Floats | None, ranks: int) -> Factor:
+    """Return the median of the slowest of so many ranks over the median of one, if their steps scatter independently.
+
+    Of n independent steps the slowest is below a quantile q with probability q^n: its median is the quantile 0.5^(1/n).
+
+    Parameters
+    ----------
+    scatter
+        Steps of one rank over their median; None: not known, which counts as none.
+    ranks
+        That wait for each other.
+    """
+    if ranks == 1:
+        return Factor(1.0)
+    if scatter is None or not len(scatter):
+        return Factor(1.0, NO_SCATTER())
+    ratio = float(np.quantile(scatter, 0.5 ** (1 / ranks)))
+    low, high = FACTOR_LIMITS
+    if not low <= ratio <= high:
+        return Factor(math.nan, reason=FACTORS(what="waiting for the slowest", ratio=ratio, low=low, high=high))
+    return Factor(ratio, SLOWEST(ratio=ratio, ranks=ranks))
+
+
+def exposed_exchange_s(exchange: ExchangeTime, backward_s: float, *, shared_core: bool) -> float:
+    """Return what messages that become ready at equal intervals of the backward pass add to computing [s].
+
+    The last waits for the last gradient. Where one core computes and transfers, only the waiting happens meanwhile.
+    """
+    if exchange.messages <= 1:
+        return exchange.calls_s
+    before = 1 - 1 / exchange.messages
+    hidden_s = min(backward_s * before, exchange.waiting_s * before if shared_core else math.inf)
+    return max(exchange.calls_s / exchange.messages, exchange.calls_s - hidden_s)
