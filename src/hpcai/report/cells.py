@@ -29,6 +29,8 @@ NEED_EXPONENT = (
 """Columns undefined for results without an exponent."""
 NAMES = ("outcome", "status", "measure", "scope", "kind")
 """Columns of names whose underscores are shown as blanks."""
+UNITS = ("", "_flop_per_s", "_samples_per_s", "_s")
+"""Ends of the columns that the names of measures stand for."""
 Values = Mapping[Any, Any]
 
 
@@ -139,7 +141,7 @@ def _text(material: Material, place: Place, row: Values, value: str) -> Cell:
     link = material.link_file(str(row[column.link]), value) if column.link else None
     if link:
         return Cell(links=(link,), note=_note(column, row), kind=place.kind)
-    words = _name(material, value) if column.key in NAMES else value
+    words = _name(material, value, UNITS if column.key == "measure" else ("",)) if column.key in NAMES else value
     return Cell(words, kind=place.kind) if len(words) <= LONG else Cell(_cut(words), kind=place.kind, whole=words)
 
 
@@ -148,10 +150,14 @@ def _note(column: Column, row: Values) -> str:
     return "" if is_blank(row.get(column.note)) else str(row[column.note])
 
 
-def _name(material: Material, value: str) -> str:
-    """Return the display name: the title of its definition if it is a column."""
-    entry = material.definitions.entries.get(value)
-    return entry.title if entry else value.replace("_", " ")
+def _name(material: Material, value: str, ends: tuple[str, ...]) -> str:
+    """Return the display name: the title of the column that it is, with one of the ends; else its words."""
+    for end in ends:
+        entry = material.definitions.entries.get(f"{value}{end}")
+        if entry:
+            # Behind a comma stands which mean of the column it is.
+            return entry.title.partition(",")[0] if end else entry.title
+    return value.replace("_", " ")
 
 
 def _cut(text: str) -> str:

@@ -278,10 +278,13 @@ def test_ceilings_that_are_disturbed_or_refused_are_marked() -> None:
     tables = make_tables(1)
     gemm = tables["ceilings"]["kind"] == "gemm"
     ceilings = tables["ceilings"].assign(status=np.where(gemm, "refused", "disturbed"))
-    notes = [text.get_text() for axes in draw_figure("ceilings", {"ceilings": ceilings}).axes for text in axes.texts]
+    figure = draw_figure("ceilings", {"ceilings": ceilings})
+    notes = [text.get_text() for axes in figure.axes for text in axes.texts]
     rates = [note for note in notes if "n = " in note]
     assert rates
     assert all(", refused" in note or ", disturbed" in note for note in rates)
+    hollow = [bar for axes in figure.axes for bar in axes.patches if bar.get_facecolor() == (1.0, 1.0, 1.0, 1.0)]
+    assert len(hollow) == sum(", refused" in note for note in rates) > 0
 
 
 def test_ceiling_that_was_not_measured_says_why() -> None:

@@ -73,6 +73,7 @@ def test_long_text_is_folded_and_whole(material: Material) -> None:
 
 def test_names_are_written_as_people_say_them(material: Material) -> None:
     assert show(material, Column("measure"), "text", measure="rate_flop_per_s").words == "FLOP/s"
+    assert show(material, Column("measure"), "text", measure="rate").words == "FLOP/s"
     assert show(material, Column("measure"), "text", measure="time_to_train").words == "time to train"
 
 

@@ -76,6 +76,8 @@ def plot_ceilings(ceilings: pd.DataFrame) -> Figure:
             if kind in set(known["kind"])
         }
         entries["median"] = theme.key_line(MEDIAN_COLOUR, "|", "")
+        if (known["status"] == REFUSED).any():
+            entries["refused: no ceiling"] = Patch(facecolor="white", edgecolor=MEDIAN_COLOUR)
         theme.add_legend(figure, entries)
         return figure
 
@@ -106,7 +108,11 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, palette: dict[str, theme.Colour],
             why = "" if pd.isna(row.get("reason")) else f": {profiles.cut_text(str(row['reason']), LONGEST_NOTE)}"
             axes.annotate(f"not measured{why}", (0, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
             continue
-        axes.barh(place, value, height=0.62, color=palette[kind], hatch=HATCHES.get(kind), edgecolor="white")
+        look: dict[str, Any] = {"facecolor": palette[kind], "hatch": HATCHES.get(kind), "edgecolor": "white"}
+        if row.get("status") == REFUSED:
+            # It is no ceiling and must not look like the bars that are.
+            look = {"facecolor": "white", "edgecolor": palette[kind]}
+        axes.barh(place, value, height=0.62, **look)
         if pd.notna(row["median"]):
             axes.plot([float(row["median"])], [place], "|", color=MEDIAN_COLOUR, markersize=13, markeredgewidth=1.6)
         note = _note(row, say_rate(value, unit))

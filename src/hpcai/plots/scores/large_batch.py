@@ -1,5 +1,6 @@
 """Large batches: the learning rate that was used in each epoch, and the quality against the global batch."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -125,7 +126,7 @@ def _series(runs: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 
 
 def _is_complete(runs: pd.DataFrame) -> "pd.Series[bool]":
-    return runs["outcome"].isin(COMPLETE) & np.isfinite(runs["last_quality"])
+    return runs["outcome"].isin(COMPLETE) & runs["last_quality"].map(math.isfinite)
 
 
 def _draw_qualities(axes: Axes, runs: pd.DataFrame, colour: theme.Colour) -> None:
