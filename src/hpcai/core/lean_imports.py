@@ -1,5 +1,6 @@
-"""Import TensorFlow without what takes a third of its import time each: packages that it and Keras only try to import,
-and the search for garbage among what stays.
+"""Import TensorFlow without what takes a third of its import time each.
+
+That is the packages that it and Keras only try to import, and the search for garbage among what stays.
 """
 
 import gc
