@@ -13,7 +13,7 @@ from hpcai.config.runs import RunPlan
 
 ROOT = Path(__file__).parents[3]
 DIGESTS = {
-    "timed": "9819d96cdfc4e6a134d4b63d7e5ccfdad984d2bd507b6ea070ccdf23364da3ef",
+    "timed": "a8238d2b026800c9f47b30db48511b256c4cf546f21a3253385b293dce3d32d9",
     "timeline": "3ffe24b0d1d66831e7b74ecd3f72b16e9a480fd5d765d18e50034d0d8dc6bcb3",
     "kernels": "b4b8a36f70756375348f35ba8a9d28dc9069218bd76676d1f650c718fe4db531",
     "counters": "ddc53dc2555506a43d693dd760d6779c1d17016e4d5bcc7276bcc781015806a2",
