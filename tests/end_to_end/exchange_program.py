@@ -5,9 +5,13 @@ import os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import numpy as np
-import tensorflow as tf
 
-from hpcai.training import collective
+from hpcai.core.lean_imports import NEEDLESS, without
+
+with without(*NEEDLESS):
+    import tensorflow as tf
+
+    from hpcai.training import collective
 
 RANKS = 3
 NUMBERS = np.array([[1e38, 0.1, 70_000.0], [1e38, 1 / 3, -1.0], [-2e37, 1e-30, 2.0**-20]], np.float32)

@@ -12,9 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pynvml
-import tensorflow as tf
 
-from hpcai.training import probe
+from hpcai.core.lean_imports import NEEDLESS, without
+
+with without(*NEEDLESS):
+    import tensorflow as tf
+
+    from hpcai.training import probe
 
 layout = Path(sys.argv.pop(1))
 visible, *listed = (layout / os.environ["HOROVOD_LOCAL_RANK"]).read_text().splitlines()

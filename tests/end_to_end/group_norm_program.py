@@ -4,13 +4,17 @@ import os
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from hpcai.config.runs import Point
-from hpcai.training import collective
-from hpcai.training.batch_norm import BatchNormalization
+from hpcai.core.lean_imports import NEEDLESS, without
+
+with without(*NEEDLESS):
+    import keras
+    import tensorflow as tf
+
+    from hpcai.training import collective
+    from hpcai.training.batch_norm import BatchNormalization
 
 SETTINGS = {"momentum": 0.9, "epsilon": 1e-5}
 

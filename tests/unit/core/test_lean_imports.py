@@ -1,5 +1,6 @@
 """Modules that are left out are unavailable inside the block and can be imported after it."""
 
+import gc
 import importlib
 import json
 import subprocess
@@ -24,6 +25,17 @@ def test_loaded_modules_stay_and_an_error_restores_the_rest(monkeypatch):
         importlib.import_module("colorsys")
     assert "colorsys" not in sys.modules
     assert sys.modules["json"] is json
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_looked_for_outside_the_block_alone_if_it_was_before(monkeypatch, enabled):
+    monkeypatch.setattr(gc, "isenabled", lambda: enabled)
+    called = []
+    for name in ("disable", "enable", "freeze"):
+        monkeypatch.setattr(gc, name, lambda name=name: called.append(name))
+    with without("colorsys"):
+        assert called == ["disable"]
+    assert called == ["disable", *(["freeze", "enable"] if enabled else [])]
 
 
 @pytest.mark.parametrize(("engine", "imported"), [("horovod", set()), ("jax", {"jax", "scipy.sparse"})])
