@@ -34,7 +34,8 @@ IMPORTED = (
 
 
 def import_all() -> None:
-    """Import what Snakemake and the scripts need."""
+    """Import what Snakemake and the scripts need; no search for garbage, now or later, looks through it."""
+    gc.disable()
     for name in IMPORTED:
         importlib.import_module(name)
     for script in ANALYSING:
@@ -43,6 +44,7 @@ def import_all() -> None:
             if isinstance(one, ast.ImportFrom):
                 importlib.import_module(str(one.module))
     gc.freeze()
+    gc.enable()
 
 
 def serve(place: str) -> None:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -70,7 +70,7 @@ def open_browser() -> Iterator[Browser]:
             browser.close()
 
 
-def check_page(path: Path, views: Iterable[str] = tuple(VIEWS)) -> list[str]:
+def check_page(path: Path, views: Iterable[str] = tuple(VIEWS), browser: Browser | None = None) -> list[str]:
     """Return everything that is wrong with a report page; nothing if it is as it should be.
 
     Parameters
@@ -79,9 +79,11 @@ def check_page(path: Path, views: Iterable[str] = tuple(VIEWS)) -> list[str]:
         The page, in its results folder: its links to raw files are followed.
     views
         Keys of :data:`VIEWS`, all by default.
+    browser
+        Where to look at it; by default one is started.
     """
-    with open_browser() as browser:
-        return [f"{name}: {found}" for name in views for found in _check_view(browser, path, name, VIEWS[name])]
+    with nullcontext(browser) if browser else open_browser() as used:
+        return [f"{name}: {found}" for name in views for found in _check_view(used, path, name, VIEWS[name])]
 
 
 def embed_all(page: Page) -> None:

@@ -41,17 +41,17 @@ def page(browser: Browser, page_file: Path) -> Iterator[Page]:
     context.close()
 
 
-def test_page_is_whole_in_every_view(page_file: Path) -> None:
-    assert check_page(page_file) == []
+def test_page_is_whole_in_every_view(browser: Browser, page_file: Path) -> None:
+    assert check_page(page_file, browser=browser) == []
 
 
-def test_partial_folder_has_a_page(tmp_path: Path) -> None:
+def test_partial_folder_has_a_page(browser: Browser, tmp_path: Path) -> None:
     results = write_results(tmp_path, make_campaign()[:3], full=False)
     write_report(results, SOURCES, results / "report.html")
-    assert check_page(results / "report.html") == []
+    assert check_page(results / "report.html", browser=browser) == []
 
 
-def test_checks_see_what_is_wrong(page_file: Path, tmp_path: Path) -> None:
+def test_checks_see_what_is_wrong(browser: Browser, page_file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "results"
     shutil.copytree(page_file.parent, folder)
     (folder / "tables" / "runs.csv").unlink()
@@ -61,7 +61,7 @@ def test_checks_see_what_is_wrong(page_file: Path, tmp_path: Path) -> None:
     text = text.replace("<h2>Rules</h2>", '<h2>Rules</h2><a href="#nowhere">x</a><img src="https://example.org/x.png">')
     text = text.replace('<p class="question">', '<p class="question" style="width: 3000px">', 1)
     (folder / "report.html").write_text(text.replace("</main>", '</main><i id="main"></i><script>x</script>'))
-    found = "\n".join(check_page(folder / "report.html", views=["laptop"]))
+    found = "\n".join(check_page(folder / "report.html", views=["laptop"], browser=browser))
     for words in (
         "#nowhere leads nowhere", "figure-time-to-train is empty", "no file tables/runs.csv", "wider than the screen",
         "example.org", "Content Security Policy", "the id main stands twice",

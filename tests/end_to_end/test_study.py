@@ -208,6 +208,11 @@ RERUN = {
     "training/loop.py": set(),
     "data/stage.py": set(),
 }
+MEASURING = {
+    *{"prepare_data", "pack_data", "train", "profile_run", "count_work"},
+    *{"measure_ceiling", "measure_storage", "measure_allreduce"},
+}
+"""Rules that are never called again for what they have made."""
 
 
 @OF_HOROVOD
@@ -220,8 +225,7 @@ def test_a_changed_module_reruns_its_stage_and_never_a_measurement(study, module
     counts = study.dry_run("all")
     path.write_text(before)
     assert rerun <= set(counts)
-    assert not {"train", "profile_run", "measure_ceiling", "measure_storage", "measure_allreduce"} & set(counts)
-    assert not {"pack_data", "prepare_data"} & set(counts)
+    assert not MEASURING & set(counts)
     if "collect_runs" not in rerun:
         assert "collect_runs" not in counts
     if not rerun:
@@ -310,7 +314,7 @@ def test_analysis_without_measuring(study):
     assert counts["collect_runs"] == 1
     done = study.snakemake("all", config=["measure=false"])
     assert done.returncode == 0, done.stdout
-    assert study.snakemake("all").returncode == 0
+    assert not MEASURING & set(study.dry_run("all"))
 
 
 def test_equal_inputs_give_equal_tables(study):
