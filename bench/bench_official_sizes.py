@@ -12,19 +12,16 @@ import time
 from pathlib import Path
 
 import numpy as np
-from rehearsal import SCALES, rehearse
+from rehearsal import OFFICIAL_FILES, SCALES, rehearse, start_rank
 
 from hpcai.config.benchmark import Split
 from hpcai.core.files import write_atomically
 from hpcai.core.sealed import sealed_model
-from hpcai.data.manifest import FileEntry, Manifest, read_manifest, write_manifest
-from hpcai.data.pack import read_pack, require_same
+from hpcai.data.manifest import FileEntry, Manifest, write_manifest
 from hpcai.data.packed import NO_CONTENT, PackedMember, PackManifest
-from hpcai.data.stage import node_pieces, preflight
-from hpcai.data.table import Paths, Table
+from hpcai.data.table import Table
 from hpcai.data.tabled import write_tabled
 
-FILES: dict[Split, int] = {"train": 524_288, "validation": 65_536}
 SHARDS = 8
 GOAL_S, GOAL_MB = 10.0, 200.0
 
@@ -48,7 +45,7 @@ def entries(split: Split, count: int) -> Table[FileEntry]:
 def make() -> tuple[Manifest, PackManifest]:
     """Return manifest and packing of the official number of files."""
     facts = {"dataset": "cosmoflow", "workload": "cosmoflow", "source": "generated", "edition": "gzip"}
-    splits = {split: entries(split, count) for split, count in FILES.items()}
+    splits = {split: entries(split, count) for split, count in OFFICIAL_FILES.items()}
     manifest = Manifest.model_validate({**facts, "sample_shape": (128, 128, 128, 4), "splits": splits})
     shards = []
     for split, files in splits.items():
@@ -69,31 +66,6 @@ def make() -> tuple[Manifest, PackManifest]:
     return manifest, PackManifest.model_validate({**digest, "shards": shards, **totals})
 
 
-def peak_kib() -> int:
-    """Return the largest resident memory of this process since its program started; ru_maxrss includes its parent's."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-
-
-def start_rank(folder: Path) -> None:
-    """Do what a rank does with the manifests, and print time and additional memory."""
-    before_kib, started_s = peak_kib(), time.monotonic()
-    manifest, pack = read_manifest(folder / "manifest.json"), read_pack(folder / "packed.json")
-    require_same(pack, manifest, folder / "packed.json")
-    for split, count in FILES.items():
-        assert manifest.samples(split) == count
-        pieces = node_pieces(pack, split, 0, 8, "split")
-        offsets, records = pieces.members.lists("record_offsets")
-        paths = Paths(folder, pieces.members, "name")
-        assert len(paths) * 8 == count == 8 * records.sum() == 8 * len(offsets)
-    try:
-        preflight(pack, folder / "node", 0, 8, "split")
-    except Exception as error:
-        assert "bytes free" in str(error), error  # noqa: PT017
-    seconds = time.monotonic() - started_s
-    print(f"{seconds:.2f} {(peak_kib() - before_kib) / 1024:.0f}")
-
-
 def main() -> None:
     """Write both kinds of files, and start a rank in a process of its own on each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -105,7 +77,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to work; the folder of temporary files if not given")
     options = parser.parse_args()
     if options.rank:
-        return start_rank(options.rank)
+        rank = options.rank
+        seconds, _, memory = start_rank(rank / "manifest.json", rank / "packed.json", rank / "node")
+        print(f"{seconds:.2f} {memory:.0f}")
+        return None
     with tempfile.TemporaryDirectory(prefix="hpcai-bench-", dir=options.folder) as name:
         folder = Path(name)
         if options.rehearse:

@@ -1,4 +1,4 @@
-"""Rehearse a dataset with as many files as an official one: manifest, packing, a kill in its middle, staging.
+"""Rehearse a dataset with as many files as an official one: manifest, packing, a kill in its middle, start, staging.
 
 Each step runs in a process of its own, so that its time, processor time and memory are its own.
 """
@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 
 from hpcai.config.benchmark import PackSettings, Split
+from hpcai.core.errors import StagingError
 from hpcai.core.files import write_atomically
-from hpcai.data.manifest import ManifestHeader, make_manifest, read_manifest, write_manifest
-from hpcai.data.module import DataModule
-from hpcai.data.pack import PACKED, pack_dataset, read_pack
-from hpcai.data.shards import PARTIAL
-from hpcai.data.stage import preflight, stage_shards
+from hpcai.data.manifest import read_manifest
+from hpcai.data.module import DataModule, file_checksum
+from hpcai.data.pack import PACKED, pack_dataset, read_pack, require_same
+from hpcai.data.prepare import MANIFEST, prepare_dataset
+from hpcai.data.shards import PARTIAL, plan_shards
+from hpcai.data.stage import NO_ROOM, node_pieces, preflight, stage_shards
+from hpcai.data.table import Paths
 from hpcai.data.tfrecord import encode_records
 from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
 from hpcai.workloads.cosmoflow.data.sample import encode_sample
@@ -68,8 +71,8 @@ class Cost:
         return f"{self.wall_s:.1f} s, {self.processor_s:.1f} s of processor time, {self.peak_mb:.0f} MB in one process"
 
 
-def module_of(kind: str, scale: int) -> DataModule[Any]:
-    """Return the data module of a rehearsal.
+def module_of(kind: str, scale: int, folder: Path) -> DataModule[Any]:
+    """Return the data module of a rehearsal, for samples that lie there already.
 
     Parameters
     ----------
@@ -77,20 +80,24 @@ def module_of(kind: str, scale: int) -> DataModule[Any]:
         ``cosmoflow`` or ``extreme_weather``.
     scale
         CosmoFlow: training files, with an eighth as many for validation. ExtremeWeather: frames of each year.
+    folder
+        Folder of the rehearsal.
     """
+    place = {"dataset": "rehearsal", "source": "existing", "path": str(folder / "samples")}
     if kind == "cosmoflow":
         counts = {"train_samples": scale, "validation_samples": scale // 8}
-        return TinyCubes(CosmoFlowData(dataset="rehearsal", source="generate", edition="plain", edge=16, **counts))
+        return TinyCubes(CosmoFlowData.model_validate({**place, "edition": "plain", "edge": 16, **counts}))
     return ExtremeWeatherDataModule(
-        ExtremeWeatherData(
-            dataset="rehearsal",
-            source="generate",
-            height=768,
-            width=1152,
-            train_years=YEARS[:-1],
-            validation_years=YEARS[-1:],
-            train_samples=scale * len(YEARS[:-1]),
-            validation_samples=scale,
+        ExtremeWeatherData.model_validate(
+            {
+                **place,
+                "height": 768,
+                "width": 1152,
+                "train_years": YEARS[:-1],
+                "validation_years": YEARS[-1:],
+                "train_samples": scale * len(YEARS[:-1]),
+                "validation_samples": scale,
+            }
         )
     )
 
@@ -112,20 +119,48 @@ def write_samples(module: DataModule[Any], folder: Path) -> None:
             (folder / split / name).write_bytes(contents[number % len(contents)])
 
 
-def examine(module: DataModule[Any], kind: str, folder: Path) -> None:
-    """Write the manifest of the samples."""
-    header = ManifestHeader(
-        dataset="rehearsal", workload=kind, source="generated", edition=module.edition, sample_shape=module.sample_shape
-    )
-    found = module.find(folder / "samples")
-    assert found is not None
-    write_manifest(make_manifest(header, module, folder / "samples", found), folder / "manifest.json")
+def plan(module: DataModule[Any], kind: str, folder: Path) -> None:
+    """Plan the shards, and check that they hold every file."""
+    manifest = read_manifest(folder / MANIFEST)
+    for split in OFFICIAL_FILES:
+        shards = list(plan_shards(split, manifest.files(split), module, PACKINGS[kind].shards))
+        assert shards[0].cut or sum(len(shard.entries) for shard in shards) == len(manifest.files(split))
 
 
 def pack(module: DataModule[Any], kind: str, folder: Path, output: str) -> None:
     """Pack the samples."""
-    manifest = read_manifest(folder / "manifest.json")
-    pack_dataset(manifest, module, folder / "samples", PACKINGS[kind], folder / output)
+    path = folder / MANIFEST
+    manifest = read_manifest(path)
+    pack_dataset(manifest, module, manifest.root(path), PACKINGS[kind], folder / output)
+
+
+def peak_kib() -> int:
+    """Return the largest resident memory of this process since its program started; ru_maxrss includes its parent's."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def start_rank(manifest_path: Path, pack_path: Path, node: Path) -> tuple[float, float, float]:
+    """Do what a rank of the first of eight nodes does before it stages.
+
+    Returns
+    -------
+    elapsed and processor time [s], and additional memory [MiB]
+    """
+    before_kib, started_s, before_s = peak_kib(), time.monotonic(), time.process_time()
+    manifest, packed = read_manifest(manifest_path), read_pack(pack_path)
+    require_same(packed, manifest, pack_path)
+    for split in OFFICIAL_FILES:
+        pieces = node_pieces(packed, split, 0, NODES, "split")
+        offsets, records = pieces.members.lists("record_offsets")
+        assert len(Paths(node, pieces.members, "name")) == len(records) == -(-len(packed.members(split)) // NODES)
+        assert records.sum() == len(offsets)
+    try:
+        preflight(packed, node, 0, NODES, "split")
+    except StagingError as error:  # rows without samples speak of more bytes than there are
+        if error.code != NO_ROOM.code:
+            raise
+    return time.monotonic() - started_s, time.process_time() - before_s, (peak_kib() - before_kib) / 1024
 
 
 def stage_part(arguments: tuple[Path, Path, int]) -> tuple[int, int]:
@@ -188,6 +223,7 @@ def rehearse(kind: str, scale: int, folder: Path) -> None:
     print(f"samples generated: {run_step(kind, scale, folder, 'samples')}", flush=True)
     print(f"manifest: {run_step(kind, scale, folder, 'manifest')}", flush=True)
     manifest = read_manifest(folder / "manifest.json")
+    print(f"packing planned: {run_step(kind, scale, folder, 'plan')}", flush=True)
     count, size = len(manifest.entries), manifest.entries.total("content_bytes")
     print(f"  {count:,} files, {sum(map(manifest.samples, OFFICIAL_FILES)):,} samples, {size / 1e9:.2f} GB", flush=True)
     print(f"packed: {run_step(kind, scale, folder, 'pack', 'whole')}", flush=True)
@@ -201,7 +237,9 @@ def rehearse(kind: str, scale: int, folder: Path) -> None:
     for shard in whole.shards:
         same = subprocess.run(["cmp", folder / "whole" / shard.file, folder / "resumed" / shard.file], check=False)
         assert same.returncode == 0, shard.file
-    print("  the same bytes as without the kill", flush=True)
+        assert file_checksum(folder / "resumed" / shard.file) == (shard.bytes, shard.crc32c), shard.file
+    print("  the same bytes as without the kill, with the checksums of packed.json", flush=True)
+    run_step(kind, scale, folder, "start", "resumed")
     staged = run_step(kind, scale, folder, "stage", "resumed")
     print(f"staged, one node of {NODES}: {(folder / 'staged.txt').read_text()}: {staged}", flush=True)
 
@@ -212,17 +250,22 @@ def main() -> None:
     parser.add_argument("kind", choices=PACKINGS)
     parser.add_argument("scale", type=int)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("step", choices=["samples", "manifest", "pack", "stage"])
+    parser.add_argument("step", choices=["samples", "manifest", "plan", "pack", "start", "stage"])
     parser.add_argument("place", nargs="?", default="")
     options = parser.parse_args()
-    module = module_of(options.kind, options.scale)
+    module = module_of(options.kind, options.scale, options.folder)
     if options.step == "samples":
         write_samples(module, options.folder / "samples")
     elif options.step == "manifest":
-        examine(module, options.kind, options.folder)
+        prepare_dataset(options.kind, module, options.folder, Path())
+    elif options.step == "plan":
+        plan(module, options.kind, options.folder)
     elif options.step == "pack":
-        (options.folder / options.place).mkdir(exist_ok=True)
         pack(module, options.kind, options.folder, options.place)
+    elif options.step == "start":
+        packed = options.folder / options.place / PACKED
+        elapsed_s, processor_s, more = start_rank(options.folder / MANIFEST, packed, options.folder / "node")
+        print(f"a rank's start: {elapsed_s:.2f} s, {processor_s:.2f} s of processor time, {more:.0f} MB more memory")
     else:
         stage(options.folder, options.place)
 
