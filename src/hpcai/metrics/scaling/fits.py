@@ -188,7 +188,7 @@ def _numbers(series: Series, law: LawFit) -> dict[str, Any]:
         "rate_limit_samples_per_s": rate.value / share.value if law.law == "amdahl" and share.value else math.nan,
         "best_ranks": _best_ranks(law),
         "deviation_ratio": law.deviation,
-        "misfit_ratio": _misfit(series, law),
+        "misfit_ratio": math.nan if law.exact else _misfit(series, law),
         "aicc": law.aicc if math.isfinite(law.aicc) else math.nan,
         "sentence": _sentence(series, law),
     }

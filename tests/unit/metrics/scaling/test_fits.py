@@ -78,6 +78,7 @@ def test_limits_of_the_laws() -> None:
     amdahl = fit_scaling(make_runs((1, 2, 4), 0.05, noise=0)).iloc[0]
     assert amdahl["rate_limit_samples_per_s"] == pytest.approx(2000, rel=1e-3)
     assert amdahl["misfit_ratio"] == pytest.approx(0, abs=1e-6)
+    assert math.isnan(fit_scaling(make_runs((1, 2), 0.05, noise=0)).iloc[0]["misfit_ratio"])
 
 
 def test_laws_that_cannot_be_told_apart_are_named() -> None:
