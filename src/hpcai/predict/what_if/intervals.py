@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from hpcai.core.messages import Message
@@ -68,11 +69,10 @@ def interval_from(
         The t interval of a new observation of log(measured / predicted), ``mean +- t s sqrt(1 + 1 / n)``,
         widened if necessary to include every observed error and the prediction itself.
     """
-    errors = np.log(np.asarray(measured, float) / np.asarray(predicted, float))
-    errors = errors[np.isfinite(errors)]
+    errors = _log_errors(measured, predicted)
     n = len(errors)
     if n < FEWEST_ERRORS:
-        return ErrorInterval(math.nan, math.nan, n, TOO_FEW_ERRORS(n=n, kind=kind, needed=FEWEST_ERRORS))
+        return _no_interval(n, kind)
     reach = stats.t.ppf((1 + confidence) / 2, n - 1) * errors.std(ddof=1) * math.sqrt(1 + 1 / n)
     low = min(errors.mean() - reach, errors.min(), 0.0)
     high = max(errors.mean() + reach, errors.max(), 0.0)
@@ -100,10 +100,20 @@ def centred_interval(
         ``+- t_n r sqrt(1 + 1 / n)``, with r the root mean square of n values of log(measured / predicted). A mean error
         of few points is more chance than bias, so it is not taken off, and widens the interval instead.
     """
-    errors = np.log(np.asarray(measured, float) / np.asarray(predicted, float))
-    errors = errors[np.isfinite(errors)]
+    errors = _log_errors(measured, predicted)
     n = len(errors)
     if n < FEWEST_ERRORS:
-        return ErrorInterval(math.nan, math.nan, n, TOO_FEW_ERRORS(n=n, kind=kind, needed=FEWEST_ERRORS))
+        return _no_interval(n, kind)
     reach = stats.t.ppf((1 + confidence) / 2, n) * math.sqrt((errors**2).mean() * (1 + 1 / n))
     return ErrorInterval(math.exp(-reach), math.exp(reach), n, CENTRED(percent=100 * confidence, n=n, kind=kind))
+
+
+def _log_errors(measured: Sequence[float], predicted: Sequence[float]) -> NDArray[np.float64]:
+    """Return log(measured / predicted) of the points that have both."""
+    errors = np.log(np.asarray(measured, float) / np.asarray(predicted, float))
+    finite: NDArray[np.float64] = errors[np.isfinite(errors)]
+    return finite
+
+
+def _no_interval(n: int, kind: str) -> ErrorInterval:
+    return ErrorInterval(math.nan, math.nan, n, TOO_FEW_ERRORS(n=n, kind=kind, needed=FEWEST_ERRORS))
