@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hpcai.core.messages import Message
 from hpcai.predict.scales.computing import change_of, input_per_sample_s
-from hpcai.predict.scales.exchange import cycle_of, exchange_time
-from hpcai.predict.scales.parts import Factor, contention_of, slowest_of
+from hpcai.predict.scales.exchange import cycle_of
+from hpcai.predict.scales.parts import Factor, parts_of
 from hpcai.predict.what_if.measured import Point
 
 if TYPE_CHECKING:
@@ -79,13 +79,10 @@ def _ratios(measured: "MeasuredScales", point: Point, input_s: Mapping[tuple[str
     if setting.ranks == 1 or not is_usual or alone is None:
         return
     change = change_of(measured, alone, alone.step_s, setting, input_s[name, point.engine])
-    per_node = math.ceil(setting.ranks / setting.nodes)
-    contention = contention_of(measured.contention, name, per_node)
-    slowest = slowest_of(measured.scatter_of(name), setting.ranks)
-    calls = exchange_time(measured.links, point.engine, setting, measured.parameters(name), math.nan)
-    if not (change.reason or contention.reason or slowest.reason or calls.reason) and calls.messages == 1:
-        computing_s = alone.step_s * change.ratio * contention.ratio * slowest.ratio
-        yield (point.step_s - computing_s) / calls.calls_s
+    parts = parts_of(measured, point, setting, math.nan)
+    if not (change.reason or parts.reason) and parts.exchange.messages == 1:
+        computing_s = alone.step_s * change.ratio * parts.contention.ratio * parts.slowest.ratio
+        yield (point.step_s - computing_s) / parts.exchange.calls_s
 
 
 def _one_rank(measured: "MeasuredScales", point: Point) -> Point | None:

@@ -5,14 +5,14 @@ Nothing is fitted to the scales that are asked for.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.model_limits import why_not_calibrated
 from hpcai.predict.scales.computing import OTHER_PRECISION, calibration_to_blocks, change_of
-from hpcai.predict.scales.exchange import ExchangeTime, cycle_of, exchange_time
+from hpcai.predict.scales.exchange import cycle_of
 from hpcai.predict.scales.measured import MeasuredScales
-from hpcai.predict.scales.parts import BACKWARD_RATIO, Factor, contention_of, exposed_exchange_s, slowest_of
+from hpcai.predict.scales.parts import Parts, parts_of
 from hpcai.predict.steps.compute import compute_at
 from hpcai.predict.what_if.measured import Point
 from hpcai.predict.what_if.step_model import SLOW_EXCHANGE, Setting
@@ -61,26 +61,6 @@ class ScaleStep:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """All of a setting but its computing."""
-
-    contention: Factor
-    slowest: Factor
-    exchange: ExchangeTime
-    shared_core: bool
-
-    @property
-    def reason(self) -> str:
-        return self.contention.reason or self.slowest.reason or self.exchange.reason
-
-    def step(self, gradients_s: float, update_s: float) -> tuple[float, float]:
-        """Return the step and what it shows of the exchange, of computing without contention [s]."""
-        slower = self.contention.ratio * self.slowest.ratio
-        shown_s = exposed_exchange_s(self.exchange, slower * gradients_s * BACKWARD_RATIO, shared_core=self.shared_core)
-        return slower * (gradients_s + update_s) + shown_s, shown_s
-
-
 def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> ScaleStep:
     """Return the step of a training at another scale, batch or way of exchanging than one that was measured.
 
@@ -94,13 +74,12 @@ def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> Scale
         What is wanted.
     """
     reason = why_impossible(start, asked.setting)
-    parameters = measured.parameters(start.benchmark)
-    if not reason and not parameters:
+    if not reason and not measured.parameters(start.benchmark):
         reason = NO_PARAMETERS(benchmark=start.benchmark)
     if reason:
         return ScaleStep(math.nan, reason=reason)
-    before = _parts(measured, start, Asked(start.setting, cycle_of(start)), parameters)
-    after = _parts(measured, start, asked, parameters)
+    before = _parts(measured, start, Asked(start.setting, cycle_of(start)))
+    after = _parts(measured, start, asked)
     alone_s, reason = _alone_s(start, before)
     reason = reason or after.reason
     if reason:
@@ -131,12 +110,12 @@ def predict_unseen(measured: MeasuredScales, target: Point, factor: float) -> Sc
     factor
         Measured over modelled computing of other benchmarks.
     """
-    setting, parameters = target.setting, measured.parameters(target.benchmark)
+    setting = target.setting
     computed = compute_at(measured.steps, target.benchmark, setting.micro_batch)
     reason = why_impossible(target, setting) or computed.reason
     if reason:
         return ScaleStep(math.nan, reason=reason)
-    parts = _parts(measured, target, Asked(setting, cycle_of(target)), parameters)
+    parts = _parts(measured, target, Asked(setting, cycle_of(target)))
     if parts.reason:
         return ScaleStep(math.nan, reason=parts.reason)
     gradients_s, update_s = factor * setting.accumulation * computed.gradients_s, factor * computed.update_s
@@ -157,20 +136,13 @@ def why_impossible(start: Point, setting: Setting) -> str:
     return SHARED_SAMPLES(parts=parts) if parts > 1 else ""
 
 
-def _parts(measured: MeasuredScales, point: Point, asked: Asked, parameters: int) -> _Parts:
-    setting = asked.setting
-    per_node = math.ceil(setting.ranks / setting.nodes)
-    calls = exchange_time(measured.links, point.engine, setting, parameters, asked.cycle_s)
-    learnt = measured.learnt.exchange
-    return _Parts(
-        contention=contention_of(measured.contention, point.benchmark, per_node),
-        slowest=slowest_of(measured.scatter_of(point.benchmark), setting.ranks),
-        exchange=calls.in_training(learnt.ratio, learnt.basis),
-        shared_core=measured.shared_core,
-    )
+def _parts(measured: MeasuredScales, point: Point, asked: Asked) -> Parts:
+    """Return the parts of a setting in a training, where calls take the time that the study's trainings show."""
+    alone, learnt = parts_of(measured, point, asked.setting, asked.cycle_s), measured.learnt.exchange
+    return replace(alone, exchange=alone.exchange.in_training(learnt.ratio, learnt.basis))
 
 
-def _alone_s(start: Point, parts: _Parts) -> tuple[float, str]:
+def _alone_s(start: Point, parts: Parts) -> tuple[float, str]:
     """Return what one rank of a measured scale would compute by itself [s], or why nobody can tell."""
     if parts.reason:
         return math.nan, parts.reason
@@ -185,7 +157,7 @@ def _alone_s(start: Point, parts: _Parts) -> tuple[float, str]:
 
 def calibration_of(measured: MeasuredScales, point: Point) -> float:
     """Return computing of a measured scale, with its input, over its blocks; NaN where either is not known."""
-    parts = _parts(measured, point, Asked(point.setting, cycle_of(point)), measured.parameters(point.benchmark))
+    parts = _parts(measured, point, Asked(point.setting, cycle_of(point)))
     alone_s, reason = _alone_s(point, parts)
     found = math.nan if reason else calibration_to_blocks(measured, point, alone_s, 0.0)
     return math.nan if reason or why_not_calibrated(found) else found

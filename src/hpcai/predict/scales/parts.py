@@ -2,14 +2,19 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from hpcai.core.messages import Message
-from hpcai.predict.scales.exchange import ExchangeTime
-from hpcai.predict.what_if.step_model import FORWARD_RATIO
+from hpcai.predict.scales.exchange import ExchangeTime, exchange_time
+from hpcai.predict.what_if.measured import Point
+from hpcai.predict.what_if.step_model import FORWARD_RATIO, Setting
+
+if TYPE_CHECKING:
+    from hpcai.predict.scales.measured import MeasuredScales
 
 Floats = NDArray[np.float64]
 BACKWARD_RATIO = 1 - FORWARD_RATIO
@@ -108,3 +113,46 @@ def exposed_exchange_s(exchange: ExchangeTime, backward_s: float, *, shared_core
     before = 1 - 1 / exchange.messages
     hidden_s = min(backward_s * before, exchange.waiting_s * before if shared_core else math.inf)
     return max(exchange.calls_s / exchange.messages, exchange.calls_s - hidden_s)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All of a setting but its computing."""
+
+    contention: Factor
+    slowest: Factor
+    exchange: ExchangeTime
+    shared_core: bool
+
+    @property
+    def reason(self) -> str:
+        """Why a part is not known; blank if all are."""
+        return self.contention.reason or self.slowest.reason or self.exchange.reason
+
+    def step(self, gradients_s: float, update_s: float) -> tuple[float, float]:
+        """Return the step and what it shows of the exchange, of computing without contention [s]."""
+        slower = self.contention.ratio * self.slowest.ratio
+        shown_s = exposed_exchange_s(self.exchange, slower * gradients_s * BACKWARD_RATIO, shared_core=self.shared_core)
+        return slower * (gradients_s + update_s) + shown_s, shown_s
+
+
+def parts_of(measured: "MeasuredScales", point: Point, setting: Setting, cycle_s: float) -> Parts:
+    """Return the parts of a setting, with the calls of its exchange by themselves.
+
+    Parameters
+    ----------
+    measured
+        The study.
+    point
+        Whose benchmark and engine train.
+    setting
+        What is asked for.
+    cycle_s
+        Horovod's cycle [s]; NaN: the usual one.
+    """
+    return Parts(
+        contention=contention_of(measured.contention, point.benchmark, math.ceil(setting.ranks / setting.nodes)),
+        slowest=slowest_of(measured.scatter_of(point.benchmark), setting.ranks),
+        exchange=exchange_time(measured.links, point.engine, setting, measured.parameters(point.benchmark), cycle_s),
+        shared_core=measured.shared_core,
+    )
