@@ -7,7 +7,6 @@ Scripts that measure start as always, and so does every program that a job calls
 """
 
 import ast
-import gc
 import importlib
 import json
 import os
@@ -17,6 +16,8 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+
+from hpcai.core.lean_imports import made_to_stay
 
 SCRIPTS = Path(__file__).parents[1] / "workflow/scripts"
 ANALYSING = (
@@ -35,16 +36,14 @@ IMPORTED = (
 
 def import_all() -> None:
     """Import what Snakemake and the scripts need; no search for garbage, now or later, looks through it."""
-    gc.disable()
-    for name in IMPORTED:
-        importlib.import_module(name)
-    for script in ANALYSING:
-        tree = ast.parse((SCRIPTS / f"{script}.py").read_text())
-        for one in tree.body:
-            if isinstance(one, ast.ImportFrom):
-                importlib.import_module(str(one.module))
-    gc.freeze()
-    gc.enable()
+    with made_to_stay():
+        for name in IMPORTED:
+            importlib.import_module(name)
+        for script in ANALYSING:
+            tree = ast.parse((SCRIPTS / f"{script}.py").read_text())
+            for one in tree.body:
+                if isinstance(one, ast.ImportFrom):
+                    importlib.import_module(str(one.module))
 
 
 def serve(place: str) -> None:

@@ -3,17 +3,13 @@
 Looking through a million such objects again and again takes longer than a third of the imports.
 """
 
-import gc
-
 import pytest
+
+from hpcai.core.lean_imports import made_to_stay
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection():
     """Look for garbage only after collection, and only among what is made after it."""
-    gc.disable()
-    try:
+    with made_to_stay():
         return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()

@@ -13,13 +13,8 @@ NEEDLESS = ("h5py", "jax", "matplotlib", "pandas", "PIL", "scipy.sparse")
 
 
 @contextmanager
-def without(*names: str) -> Iterator[None]:
-    """Make these modules unavailable inside the block, unless they are already imported; later code can import them.
-
-    Garbage is not looked for inside the block, and later not among what was imported in it.
-    """
-    left_out = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]  # None stops an import (docs.python.org)
+def made_to_stay() -> Iterator[None]:
+    """Do not look for garbage inside the block, and later not among what was made in it."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -28,5 +23,19 @@ def without(*names: str) -> Iterator[None]:
         if collects:
             gc.freeze()
             gc.enable()
+
+
+@contextmanager
+def without(*names: str) -> Iterator[None]:
+    """Make these modules unavailable inside the block, unless they are already imported; later code can import them.
+
+    What is imported in it is made to stay.
+    """
+    left_out = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]  # None stops an import (docs.python.org)
+    try:
+        with made_to_stay():
+            yield
+    finally:
         for name in left_out:
             del sys.modules[name]
