@@ -28,6 +28,8 @@ CAPTURES = [f"results/profiles/{profile}/diverges/d/n1x1/r1/capture.json" for pr
 LIMIT_S, STALL_S = 50, 25
 LIMITS = {"run_s": LIMIT_S, "stall_s": STALL_S, "disturbance": {"repeats": 0}}  # tests share the machine
 PAUSE_S = 3.0
+# Rank 0 tells the times. The signal may find the other rank a step, or an epoch's end, ahead of it.
+AHEAD_S = 0.5
 ENDLESS = {"recipe__max_epochs": 10_000, "target__value": 1e-9}
 TMPFS = ["mount", "-t", "tmpfs"]
 
@@ -85,7 +87,7 @@ def campaign(tmp_path_factory):
     with (
         hitting_a_rank(runs / "killed/k/n1x2/r1", "epochs.jsonl") as killed,
         hitting_a_rank(runs / "hangs/h/n1x2/r1", "epochs.jsonl", signal.SIGSTOP) as stopped,
-        hitting_a_rank(runs / "pauses/p/n1x2/r1", "epochs.jsonl", signal.SIGSTOP, PAUSE_S) as paused,
+        hitting_a_rank(runs / "pauses/p/n1x2/r1", "epochs.jsonl", signal.SIGSTOP, PAUSE_S + AHEAD_S) as paused,
     ):
         with training_beside(project, "hangs/h/n1x2", "endless/e/n1x2"):
             others = map(target_of, ("well/w/n1x2", "diverges/d/n1x1", "killed/k/n1x2", "pauses/p/n1x2"))
