@@ -1,24 +1,21 @@
 """What a rank costs outside of its training, from 64 to 1,024 ranks, and how many files a run leaves behind.
 
-Ranks are stubs: threads of this process that meet at a real rendezvous, reports and samples written as ranks write
-them, and processes of `echo` under the real launcher. Times are processor times of everything here, per rank. With
-`--latency-ms`, each request to the rendezvous sleeps as long, as if the ranks were on nodes apart.
+Ranks are stubs: processes that meet at a real rendezvous (`meeting_ranks.py`), reports and samples written as ranks
+write them, and processes of `echo` under the real launcher. Times are processor times of everything here, per rank.
+With `--latency-ms`, each request to the rendezvous sleeps as long, as if the ranks were on nodes apart.
 
 It fails if a rank costs more at the largest number than `MARGIN` times its cost at the smallest, or if the number of
 files depends on the ranks.
 """
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -33,18 +30,14 @@ from hpcai.measure.watch import Ending
 from hpcai.records.files import write_json
 from hpcai.records.run import RunRecord
 from hpcai.records.weak import NodeShare
-from hpcai.training.collectives.base import Ranks
-from hpcai.training.collectives.meeting import Meeting
 from hpcai.training.join_step import horovod_variables
 from hpcai.training.journal import ResourceSampler
-from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET, Rendezvous, new_secret
 
 RANKS_PER_NODE = 4
 SAMPLES = 20
 """Rows of resources of each rank: ten seconds of training."""
 MARGIN = 1.25
 """Tolerated growth of the cost per rank: repeats of one measurement differ by as much here."""
-STACK_BYTES = 256 << 10
 
 
 def used_s() -> float:
@@ -53,38 +46,11 @@ def used_s() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def meet(ranks: int, latency_s: float) -> None:
-    """Let all ranks meet as the engines let them; the server's work is in the time, too."""
-    secret = new_secret()
-    server = Rendezvous(LOOPBACK, secret)
-    environment = {ADDRESS: LOOPBACK, PORT: str(server.start())}
-    server.expect([f"n{node}" for node in range(ranks // RANKS_PER_NODE)], RANKS_PER_NODE)
-    expected = [f"10.0.0.1:{rank}" for rank in range(ranks)]
-    wrong: list[int] = []
-    ask = urllib.request.urlopen
-
-    def ask_late(*request: Any, **options: Any) -> Any:  # noqa: ANN401  those of urllib
-        time.sleep(latency_s)
-        return ask(*request, **options)
-
-    def join(rank: int) -> None:
-        places = (rank, ranks, rank % RANKS_PER_NODE, RANKS_PER_NODE, rank // RANKS_PER_NODE, ranks // RANKS_PER_NODE)
-        place = Ranks(*places)
-        try:
-            met = Meeting(place, {**environment, SECRET: secret}, "stub").meet("addresses", expected[rank]) == expected
-        except OSError:
-            met = False
-        if not met:
-            wrong.append(rank)
-
-    threads = [threading.Thread(target=join, args=(rank,)) for rank in range(ranks)]
-    with mock.patch("urllib.request.urlopen", ask_late):
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    if wrong:
-        raise SystemExit(f"{len(wrong)} of {ranks} ranks did not meet, first rank {wrong[0]}")
+def meet(ranks: int, latency_s: float) -> dict[str, float]:
+    """Let all ranks meet as the engines let them; return the processor time of the ranks and of the server."""
+    command = [sys.executable, str(Path(__file__).with_name("meeting_ranks.py")), str(ranks), str(latency_s)]
+    met = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return {"rendezvous: ranks": met["ranks_s"], "rendezvous: server": met["server_s"]}
 
 
 def check(ranks: int) -> None:
@@ -161,7 +127,7 @@ def measure(ranks: int, folder: Path, latency_s: float) -> tuple[dict[str, float
 
     run, attempt = folder / f"r{ranks}", folder / f"r{ranks}" / "attempts" / "a1"
     record = make_run(ranks)
-    timed("rendezvous", lambda: meet(ranks, latency_s))
+    found |= meet(ranks, latency_s)
     timed("launch, log", lambda: launch(ranks, folder / f"{ranks}.log"))
     timed("checks, placement", lambda: check(ranks))
     write_attempt(record, attempt)
@@ -176,7 +142,6 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--latency-ms", type=float, default=1.0)
     options = parser.parse_args()
-    threading.stack_size(STACK_BYTES)
     costs: dict[str, list[float]] = {}
     files = []
     with tempfile.TemporaryDirectory() as name:

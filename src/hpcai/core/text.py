@@ -1,6 +1,7 @@
 """Human-readable numbers with units, for the terminal, captions, the page and figures."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,11 @@ TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 PREFIXED = ("FLOP/s", "FLOP", "FLOP/sample", "B/s", "FLOP/J", "J", "W", "B")
 """Units with decimal prefixes, as in ratings of processors, links and disks."""
 NOT_MEASURED, NOT_DEFINED, NOT_KNOWN, DASH = "not measured", "not defined", "not known", "–"
+
+
+def say_name(name: str) -> str:
+    """Return a name in code as words: ``top1_accuracy`` is "top-1 accuracy"."""
+    return re.sub(r"\btop(?=\d)", "top-", name.replace("_", " "))
 
 
 def say_bytes(value: float) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hpcai.core.text import say_count, say_whole
+from hpcai.core.text import say_count, say_name, say_whole
 from hpcai.listing.entries import (
     Edition,
     Entry,
@@ -195,7 +195,9 @@ def _value(number: Number, ranks: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _identity(entry: Entry, machine: str) -> list[tuple[str, str]]:
-    target = "" if entry.quality_target is None else f"{entry.quality_metric} {entry.quality_target:g}".strip()
+    target = (
+        "" if entry.quality_target is None else f"{say_name(entry.quality_metric)} {entry.quality_target:g}".strip()
+    )
     return [
         ("Benchmark", entry.benchmark_title or entry.benchmark),
         ("Workload", entry.workload),

@@ -5,7 +5,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from hpcai.core.text import say_whole
+from hpcai.core.text import say_name, say_whole
 from hpcai.listing.entries import Edition, Entry, Place, Ranking, make_id
 from hpcai.listing.listed import Found, Listed
 from hpcai.listing.numbers import Format
@@ -113,8 +113,8 @@ def say_data(dataset: str, kind: str) -> str:
 
 def _say_trained(edition: Edition, ranking: Ranking) -> str:
     """Return what was trained to what quality on what data."""
-    metric = next((edition.by_id[place.entry].quality_metric for place in ranking.places), "").replace("_", " ")
-    target = "" if ranking.quality_target is None else f" to the target {metric} {ranking.quality_target:g}"
+    metric = next((edition.by_id[place.entry].quality_metric for place in ranking.places), "")
+    target = "" if ranking.quality_target is None else f" to the target {say_name(metric)} {ranking.quality_target:g}"
     own = ranking.data == "official" and ranking.dataset.startswith(ranking.benchmark)
     data = "its official data" if own else say_data(ranking.dataset, ranking.data)
     return f"{title_of(ranking)} trained{target} on {data}"

@@ -9,7 +9,7 @@ from typing import Any
 from hpcai.catalogue.definitions import Definition
 from hpcai.catalogue.points import engine_words
 from hpcai.catalogue.tables import Column
-from hpcai.core.text import NOT_DEFINED, NOT_MEASURED, choose_scale, say_exactly, say_interval, say_number
+from hpcai.core.text import NOT_DEFINED, NOT_MEASURED, choose_scale, say_exactly, say_interval, say_name, say_number
 from hpcai.report.material import Link, Material
 from hpcai.report.values import is_blank, is_number, is_truth
 
@@ -157,7 +157,7 @@ def _name(material: Material, value: str, ends: tuple[str, ...]) -> str:
         if entry:
             # Behind a comma stands which mean of the column it is.
             return entry.title.partition(",")[0] if end else entry.title
-    return value.replace("_", " ")
+    return say_name(value)
 
 
 def _cut(text: str) -> str:

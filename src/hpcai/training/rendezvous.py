@@ -81,6 +81,7 @@ class Store:
         self._values: dict[str, dict[str, bytes]] = {}
         self._count = 0  # counted, because summing over the scopes of many nodes made each value dearer
         self._joined: dict[tuple[str, int], bytes] = {}
+        self._arrived: dict[str, int] = {}  # ranks 0, 1, ... without a gap: not counted anew for each rank that asks
         self._finished: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
@@ -99,9 +100,12 @@ class Store:
             if joined is not None:
                 return joined, ranks
             values = self._values.get(scope, {})
-            missing = next((rank for rank in range(ranks) if str(rank) not in values), ranks)
+            missing = self._arrived.get(scope, 0)
+            while str(missing) in values:
+                missing += 1
+            self._arrived[scope] = missing
             if missing < ranks or not ranks:
-                return None, missing
+                return None, min(missing, ranks)
             texts = [values[str(rank)].decode(errors="replace") for rank in range(ranks)]
             return self._joined.setdefault((scope, ranks), json.dumps(texts).encode()), ranks
 
@@ -121,6 +125,7 @@ class Store:
         """Record that a rank has met the others of a scope; in any other scope, delete a key."""
         with self._lock:
             self._forget_joined(scope)
+            self._arrived.pop(scope, None)
             if scope not in self._sizes:
                 self._count -= self._values.get(scope, {}).pop(key, None) is not None
                 return
@@ -139,6 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers GET, PUT and DELETE of single values, and nothing else."""
 
     timeout = REQUEST_LIMIT_S
+    wbufsize = -1  # head and body leave together: the client wakes once
     server: "_Server"
 
     def do_GET(self) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.core.disturbance import Disturbance
+from hpcai.core.text import say_share
 
 CALL, TRANSFER = "call", "transfer"
 """What is timed: everything that a training step waits for (negotiation, Horovod's next cycle, the transfer, the way
@@ -128,6 +129,15 @@ def fit_link(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> LinkFit:
         n=len(pairs),
         misfit_ratio=float(np.abs(1 - (alpha_s + slope_s * sizes / scale_bytes) / times).max()),
     )
+
+
+def say_misfit(misfit_ratio: float) -> str:
+    """Say how far a fitted line is from a measured time at most; beyond one, it is that many times the time or more."""
+    if math.isnan(misfit_ratio):
+        return "its deviation is not known"
+    if misfit_ratio > 1:
+        return f"up to {1 + misfit_ratio:.3g} times a measured time"
+    return f"at most {say_share(misfit_ratio)} off a measured time"
 
 
 def of_engine(view: pd.DataFrame, engine: object) -> pd.DataFrame:

@@ -34,7 +34,7 @@ FROM_SCALES = {
 """Maps columns of this table to columns of the table of scales."""
 FROM_SCORES = (
     "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "vflops_flop_per_s",
-    "vflops_low_flop_per_s", "vflops_high_flop_per_s",
+    "vflops_low_flop_per_s", "vflops_high_flop_per_s", "exponent",
 )  # fmt: skip
 DETAIL_COLUMNS = columns_of("scaling_details")
 ONE_RANK = "one rank: nothing is exchanged"

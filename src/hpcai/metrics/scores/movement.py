@@ -44,7 +44,7 @@ def movement_scores(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFram
 
 def _row(trials: pd.DataFrame) -> dict[str, Any]:
     first, kept = trials.to_dict("records")[0], select_trials(trials).kept
-    row = {name: first[name] for name in (*POINT, "nodes", "ranks", "suite")}
+    row = {name: first[name] for name in (*POINT, "nodes", "ranks", "suite", "exponent")}
     row |= {"n": len(kept), "method": "measured", "source": first["record_path"]}
     measured = kept[kept["staging_s"].gt(0) & kept["staging_place"].fillna("").ne("")]
     if len(measured) < len(kept) or kept.empty:

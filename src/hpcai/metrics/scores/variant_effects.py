@@ -88,10 +88,11 @@ def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFra
     pandas.DataFrame
         :data:`EFFECT_COLUMNS`, one row per benchmark, scale, variant and measure; no rows without variants. The
         reference is the variant with the fewest settings that differ from the run table's defaults; ties go to the
-        simplest settings (fp32 before bf16 before fp16, no compression, less accumulation, ...), the smallest global
-        batch and the first name. A variant is also compared with every simpler one that differs in a single setting,
-        which isolates the effect of that setting. ``effect_ratio`` is the variant's arithmetic mean over the
-        reference's with its 95 % interval (:func:`hpcai.metrics.statistics.summaries.ratio_interval`), so that a time
+        simplest settings (fp32 before bf16 before fp16, no compression, less accumulation, ...), a global batch that is
+        the same at all scales, the smallest one at any scale, and the first name. A variant is also compared with every
+        simpler one that differs in a single setting, which isolates the effect of that setting. ``effect_ratio`` is the
+        variant's arithmetic mean over the reference's with its 95 % interval
+        (:func:`hpcai.metrics.statistics.summaries.ratio_interval`), so that a time
         below 1 is better. Quality has no meaningful zero, so ``difference`` is the difference of the means with Welch's
         interval, in the unit of the metric. An effect of more than one change is ``joint``: it belongs to all changes
         together, to none alone. ``reading`` is better or worse if the rule of
@@ -101,6 +102,7 @@ def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFra
     """
     scored = run_scores.set_index("run_id").rename(columns={"reason": "score_reason"}).reindex(columns=list(SCORED))
     joined = runs.drop(columns=list(SCORED), errors="ignore").join(scored, on="run_id")
+    joined = joined.join(_batches(joined), on=["benchmark", "variant"])
     rows = [
         row
         for _, group in joined.groupby(["benchmark", "nodes", "ranks", "scale"], sort=True)
@@ -111,10 +113,19 @@ def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFra
     return pd.DataFrame(rows, columns=list(EFFECT_COLUMNS))
 
 
+def _batches(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return each variant's smallest global batch at any scale, and whether it differs between scales.
+
+    One scale alone would make the variant of a constant batch and that of weak scaling each other's reference.
+    """
+    sizes = runs.groupby(["benchmark", "variant"])["global_batch_samples"].agg(["min", "nunique"])
+    return pd.DataFrame({"least_batch_samples": sizes["min"], "grows": sizes["nunique"] > 1})
+
+
 def _plainness(row: Row) -> tuple[Any, ...]:
     changed = [name for name in POINT_SETTINGS if not _same(row[name], _default(name))]
-    return (len(changed), *(_rank(name, row[name]) for name in POINT_SETTINGS), row["global_batch_samples"],
-            row["variant"])  # fmt: skip
+    return (len(changed), *(_rank(name, row[name]) for name in POINT_SETTINGS), row["grows"],
+            row["least_batch_samples"], row["variant"])  # fmt: skip
 
 
 def _default(name: str) -> Setting:

@@ -158,9 +158,10 @@ def _draw_runs(runs: list[profiles.ProfiledRun], measures: Mapping[str, str], wh
     known = pd.concat([run.part for run in runs], ignore_index=True)
     order = order_categories(known["category"])
     height = profiles.row_height(runs) * len(runs)
+    counted = {column: _counted(runs, column) for column in measures}
     heights = [
         max(height + 0.9, 1.9),
-        *(height + 0.75 if _is_known(known, column) else 0.75 for column in measures),
+        *(profiles.row_height(own) * len(own) + 0.75 if own else 0.75 for own in counted.values()),
     ]
     width = profiles.label_width(runs) + max(7.0, COLUMN * len(order)) + LEGEND
     figure = Figure(figsize=(width, sum(heights)), layout="constrained")
@@ -174,10 +175,12 @@ def _draw_runs(runs: list[profiles.ProfiledRun], measures: Mapping[str, str], wh
     top.set_xlabel("share of kernel time [%]")
     top.set_xlim(0, 100)
     for axes, (column, words) in zip(below, measures.items(), strict=True):
-        axes.set_title(words, loc="left")
-        if _is_known(known, column):
-            counted = [replace(run, part=run.part.dropna(subset=[column])) for run in runs]
-            profiles.draw_values(axes, counted, order, "category", partial(_say, column))
+        own = counted[column]
+        without = len(runs) - len(own)
+        beside = f" (not measured in {theme.count_word(without, 'other run')})" if own and without else ""
+        axes.set_title(words + beside, loc="left")
+        if own:
+            profiles.draw_values(axes, own, order, "category", partial(_say, column))
         else:
             _say_not_measured(axes, why)
     theme.add_legend(
@@ -185,6 +188,11 @@ def _draw_runs(runs: list[profiles.ProfiledRun], measures: Mapping[str, str], wh
         {name: Patch(facecolor=colour, hatch=hatch, edgecolor="white") for name, (colour, hatch) in looks.items()},
     )
     return figure
+
+
+def _counted(runs: list[profiles.ProfiledRun], column: str) -> list[profiles.ProfiledRun]:
+    """Return the runs of which a measure was counted, each with the rows that have it."""
+    return [replace(run, part=run.part.dropna(subset=[column])) for run in runs if _is_known(run.part, column)]
 
 
 def order_categories(categories: pd.Series) -> list[str]:

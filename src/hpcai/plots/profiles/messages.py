@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from hpcai.catalogue.figures import figure
 from hpcai.catalogue.points import engine_words
-from hpcai.core.text import say_rate, say_share, say_time
-from hpcai.metrics.profiles.link import CALL, TRANSFER
+from hpcai.core.text import say_rate, say_time
+from hpcai.metrics.profiles.link import CALL, TRANSFER, say_misfit
 from hpcai.plots import theme
 from hpcai.plots.profiles import communication
 from hpcai.plots.profiles import panels as profiles
@@ -215,7 +215,7 @@ def _link_legend(links: pd.DataFrame, fits: pd.DataFrame, styles: LinkStyles) ->
         for fit in _fits_of(fits, key):
             words += f"; fitted:\n{say_time(fit['latency_s'])} + size /\n({say_rate(fit['bandwidth_bytes_per_s'])})"
             if fit["misfit_ratio"] > 0:
-                words += f",\nat most {say_share(fit['misfit_ratio'])} off"
+                words += f",\n{say_misfit(fit['misfit_ratio'])}"
         entries[words] = theme.key_line(*styles[key])
     if any(_fits_of(fits, key) for key, _ in _each_link(links)):
         entries["dashed: fitted line"] = theme.key_line("#444444", style="--")

@@ -9,7 +9,18 @@ from hpcai.catalogue.figures import figure
 from hpcai.metrics.roofline.columns import CEILING, INTRA_NODE, MEMORY, NETWORK, ROOF
 from hpcai.metrics.roofline.geometry import cut_lines, frame_of, moves_of_one, points_of_one, roof_lines
 from hpcai.plots.interactive import MUTED
-from hpcai.plots.roofline.layers import HEIGHT, LABELS, WIDTH, Axes, Keys, draw_arrows, draw_results, draw_roofs, names
+from hpcai.plots.roofline.layers import (
+    HEIGHT,
+    LABELS,
+    WIDTH,
+    Axes,
+    Keys,
+    draw_arrows,
+    draw_results,
+    draw_roofs,
+    names,
+    names_width,
+)
 from hpcai.plots.roofline.words import describe_lines, describe_moves, describe_points, say_nothing
 
 TITLES = {
@@ -106,7 +117,7 @@ def _panel(
     moved = None if moves is None else moves[moves["scope"] == scope]
     domain = frame_of(lines, placed, moved)
     cut = describe_lines(cut_lines(lines, domain), scope)
-    axes, notes = Axes(domain, scope), [MARKS]
+    axes, notes = Axes(domain, scope, names_width(cut)), [MARKS]
     layers = draw_roofs(cut, axes)
     if moved is not None and len(moved):
         notes += ARROWS
@@ -115,8 +126,9 @@ def _panel(
         layers += draw_results(describe_points(placed), axes, keys, arrows=moves is not None)
     else:
         notes += say_nothing(points)
-    title = alt.TitleParams(TITLES[scope], subtitle=notes, subtitleFontSize=10.5, subtitleColor=MUTED, offset=8)
-    panel = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
+    small = {"subtitleFontSize": 10.5, "subtitleColor": MUTED, "offset": 8}
+    title = alt.TitleParams(TITLES[scope], anchor="start", subtitle=notes, **small)
+    panel = alt.layer(*layers).properties(width=axes.width, height=HEIGHT, title=title)
     both = alt.hconcat(panel, names(cut, axes), spacing=2)
     chart: alt.HConcatChart = both.resolve_scale(x="independent", y="independent")
     return chart

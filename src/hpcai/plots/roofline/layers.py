@@ -12,6 +12,8 @@ from hpcai.plots.roofline.words import spread_labels
 
 WIDTH, HEIGHT, LABELS = 510, 340, 240
 """Width of a panel, and of the roof names next to it [pixel]."""
+WIDEST, BEFORE, CHARACTER = 274, 22, 6.1
+"""Maximum width of long names, which the panel gives up; that of the lines to them; mean width of a letter [pixel]."""
 INTENSITY = {
     INTRA_NODE: "communication operation intensity [FLOP per byte that one rank sends]",
     NETWORK: "communication operation intensity [FLOP per byte that one node sends]",
@@ -32,9 +34,10 @@ _LINE = {ROOF: [1, 0], CEILING: [5, 3], "measured": [1, 0], "declared": [1, 0], 
 class Axes:
     """Both axes of a panel, for any columns, with the pixels per factor e along each."""
 
-    def __init__(self, domain: Domain, scope: str) -> None:
+    def __init__(self, domain: Domain, scope: str, beside: float) -> None:
         self.domain, self.scope = domain, scope
-        self.across = WIDTH / math.log(domain.intensities[1] / domain.intensities[0])
+        self.beside, self.width = beside, WIDTH + LABELS - beside
+        self.across = self.width / math.log(domain.intensities[1] / domain.intensities[0])
         self.up = HEIGHT / math.log(domain.rates[1] / domain.rates[0])
 
     def x(self, name: str = "intensity") -> alt.X:
@@ -181,6 +184,11 @@ def draw_results(placed: pd.DataFrame, axes: Axes, keys: Keys, *, arrows: bool) 
     return [path, dashes, marks.add_params(*keys.params(arrows=arrows))]
 
 
+def names_width(cut: pd.DataFrame) -> float:
+    """Return the width that the names of the computation ceilings need [pixel]."""
+    return float(min(WIDEST, max(LABELS, BEFORE + CHARACTER * cut.loc[cut["dense"], "text"].str.len().max())))
+
+
 def names(cut: pd.DataFrame, axes: Axes) -> alt.LayerChart:
     """Return the names of the computation ceilings next to the panel, spread apart, each with a line to its ceiling."""
     named = spread_labels(cut[cut["dense"]].drop_duplicates("line", keep="last"), axes.domain.rates, HEIGHT)
@@ -188,11 +196,11 @@ def names(cut: pd.DataFrame, axes: Axes) -> alt.LayerChart:
     y = alt.Y("place:Q", scale=alt.Scale(domain=[0, HEIGHT], nice=False), axis=None)
     lead = alt.Chart(named).mark_line(color=MUTED, strokeWidth=0.8).encode(x=x, y=y, detail="line:N")
     text = alt.Chart(named[named["side"] > 0]).mark_text(
-        align="left", dx=3, fontSize=10.5, limit=LABELS - 22, color=MUTED
+        align="left", dx=3, fontSize=10.5, limit=axes.beside - BEFORE, color=MUTED
     )
     tips = _tips("name", "one", "method", "of", "source")
     both: alt.LayerChart = lead + text.encode(x=x, y=y, text="text:N", tooltip=tips)
-    return both.properties(width=LABELS, height=HEIGHT)
+    return both.properties(width=axes.beside, height=HEIGHT)
 
 
 def _axis(ends: tuple[float, float], unit: str = "") -> alt.Axis:

@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.text import say_name
 from hpcai.plots import theme
 
 NO_EPOCH = "no run completed an epoch"
@@ -106,7 +107,7 @@ def _curve_label(runs: pd.DataFrame, column: str) -> str:
         return "training loss [no unit]"
     known = runs[runs["quality_metric"] != ""]
     metric, unit = known[["quality_metric", "quality_unit"]].iloc[0] if len(known) else ("quality", "")
-    return f"{metric.replace('_', ' ')} [{unit or 'no unit'}]"
+    return f"{say_name(metric)} [{unit or 'no unit'}]"
 
 
 def _curve_legend(runs: pd.DataFrame, palette: dict[str, theme.Colour], *, target: bool) -> dict[str, Line2D]:

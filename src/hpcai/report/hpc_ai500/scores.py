@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hpcai.core.messages import Message
-from hpcai.core.text import say_rate, say_time
+from hpcai.core.text import say_name, say_rate, say_time
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.scores.validity import NONE_FINISHED
 from hpcai.metrics.statistics.summaries import INTERVAL
@@ -228,7 +228,7 @@ def _definitions(rows: pd.DataFrame) -> str:
     quality = (
         ""
         if used["quality_metric"] is None
-        else f" Quality is {used['quality_metric']}, its target {used['quality_target']}."
+        else f" Quality is {say_name(str(used['quality_metric']))}, its target {used['quality_target']}."
     )
     return (
         f"Time to quality runs from the first training batch to the end of the last epoch, {CLOCK}. VFLOPS = FLOPS × "

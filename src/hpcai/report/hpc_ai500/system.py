@@ -9,9 +9,9 @@ import pandas as pd
 
 from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.config.machine import Link
-from hpcai.core.text import say_bytes, say_rate, say_share
+from hpcai.core.text import say_bytes, say_rate
 from hpcai.launchers.registry import LAUNCHERS, launcher_of
-from hpcai.metrics.profiles.link import TRANSFER, of_engine
+from hpcai.metrics.profiles.link import TRANSFER, of_engine, say_misfit
 from hpcai.metrics.roofline.columns import INTRA_NODE
 from hpcai.metrics.roofline.links import WHAT, LinkRate, link_rate
 from hpcai.metrics.roofline.model import ring_traffic
@@ -205,8 +205,8 @@ def _say_fit(fit: "pd.Series[Any]", ranks: int) -> str:
     )
     misfit = float(fit.get("misfit_ratio", math.nan))
     bounds = "its error is not known" if math.isnan(error) else f"standard error {say_rate(error)}"
-    off = "its deviation is not known" if math.isnan(misfit) else f"at most {say_share(misfit)} off a measured time"
-    return f"the line latency + size / bandwidth over all sizes gives {say_rate(rate)} ({bounds}; {off})"
+    line = f"the line latency + size / bandwidth over all sizes gives {say_rate(rate)}"
+    return f"{line} ({bounds}; {say_misfit(misfit)})"
 
 
 def _network(evidence: Evidence) -> Iterator[Item]:
