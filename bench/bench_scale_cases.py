@@ -4,7 +4,10 @@ The predictor knows a study's results (`make run`, `make predict`). The cases va
 (groups, or fusion with its cycle) and, where the study has it, precision; which of all possible ones are measured, a
 seed decides before anything is. Each case is predicted as the command does it, from all measured scales, with the
 interval that the study's own held-out errors give. Cases of one benchmark that share ranks, fusion and cycle train one
-after another in ranks that stay, because starting takes longer than 40 steps. It takes 20 minutes.
+after another in ranks that stay, because starting takes longer than 40 steps. It takes 25 minutes.
+
+Before and after the cases, the study's own scales train in the same way. Their steps over the study's tell how much
+slower this host is now, and what training in ranks that stay changes: no predictor of a study can know either.
 
 `--again TABLE` predicts the cases of an earlier `--table` and measures nothing. Intervals from errors of other cases
 stand beside those of the study: of all other benchmarks, or of all other kinds of change.
@@ -37,7 +40,7 @@ from hpcai.core.disturbance import disturbance_of, look, say_disturbance, use_si
 from hpcai.core.errors import HpcaiError
 from hpcai.predict.scales.held_out import LEVEL_RATIO, OTHERS, hold_out, interval_of, question_of
 from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
-from hpcai.predict.scales.model import Asked, ScaleStep
+from hpcai.predict.scales.model import Asked
 from hpcai.predict.scales.starts import predict_from_all
 from hpcai.predict.scales.trained import predict_trained, read_trained
 from hpcai.predict.what_if.intervals import ErrorInterval, centred_interval
@@ -59,7 +62,7 @@ class Wanted:
     point: Point
     asked: Asked
     question: str
-    step: ScaleStep
+    step_s: float
     low_s: float
     high_s: float
 
@@ -80,17 +83,18 @@ def main() -> None:
     if options.again:
         sys.exit(_report(read_again(measured, options.again), len(read_trained(options.again))))
     wanted = choose(measured, options.cases, options.seed)
-    sessions: dict[tuple[str, int, float | None, float], list[Wanted]] = defaultdict(list)
-    for one in wanted:
-        sessions[one.session].append(one)
+    sessions = _sessions(wanted)
     print(f"{len(wanted)} cases in {len(sessions)} sessions of ranks that stay; seed {options.seed}", flush=True)
     rows, started_s, start = [], time.monotonic(), look()
     with tempfile.TemporaryDirectory() as folder:
-        for number, cases in enumerate(sessions.values(), 1):
-            rows += _measure(cases, Path(folder), number)
+        before = _own_scales(measured, Path(folder), "before")
+        for number, cases in enumerate(sessions, 1):
+            rows += _measure(cases, Path(folder), str(number))
             print(f"session {number} of {len(sessions)}: {len(rows)} cases, {time.monotonic() - started_s:.0f} s",
                   file=sys.stderr, flush=True)  # fmt: skip
+        after = _own_scales(measured, Path(folder), "after")
     print(say_disturbance(disturbance_of([use_since(start)])))
+    _report_own(before, after)
     table = pd.DataFrame(rows)
     if options.table:
         table.to_csv(options.table, index=False)
@@ -163,7 +167,7 @@ def _predict(measured: MeasuredScales, interval: ErrorInterval, point: Point, as
     starts, step = predict_from_all(measured, own, asked)
     low_s, high_s = interval.around(step.step_s)
     kind = question_of(starts[0].setting, asked.setting)
-    return Wanted(starts[0], asked, kind, step, low_s, high_s) if math.isfinite(low_s) else None
+    return Wanted(starts[0], asked, kind, step.step_s, low_s, high_s) if math.isfinite(low_s) else None
 
 
 def read_again(measured: MeasuredScales, file: Path) -> pd.DataFrame:
@@ -176,6 +180,35 @@ def read_again(measured: MeasuredScales, file: Path) -> pd.DataFrame:
             low_s, high_s = interval.around(step_s)
             rows.append({**row, "predicted_s": step_s, "low_s": low_s, "high_s": high_s})
     return pd.DataFrame(rows)
+
+
+def _sessions(wanted: Sequence[Wanted]) -> list[list[Wanted]]:
+    """Return the cases by what trains in the same processes."""
+    sessions: dict[tuple[str, int, float | None, float], list[Wanted]] = defaultdict(list)
+    for one in wanted:
+        sessions[one.session].append(one)
+    return list(sessions.values())
+
+
+def _own_scales(measured: MeasuredScales, folder: Path, when: str) -> pd.DataFrame:
+    """Train the study's scales as cases are trained: ``predicted_s`` is the study's step."""
+    own = [
+        Wanted(point, Asked(point.setting, math.nan), "", point.step_s, math.nan, math.nan)
+        for point in measured.points
+        if point.setting.compression == "none" and point.setting.nodes == 1
+    ]
+    sessions = enumerate(_sessions(own))
+    return pd.DataFrame([row for number, cases in sessions for row in _measure(cases, folder, f"{when}{number}")])
+
+
+def _report_own(before: pd.DataFrame, after: pd.DataFrame) -> None:
+    """Print how the study's own scales train now."""
+    print("the study's own scales, trained as the cases: step now over the study's")
+    for name, table in (("before", before), ("after", after)):
+        ratios = table["measured_s"] / table["predicted_s"]
+        for benchmark, own in ratios.groupby(table["benchmark"] + " x " + table["ranks"].astype(str)):
+            print(f"  {name} the cases, {benchmark:26} {' '.join(f'{ratio:.2f}' for ratio in own)}")
+        print(f"  {name} the cases, median of {len(ratios)}: {ratios.median():.3f}", flush=True)
 
 
 def _plan(point: Point, asked: Asked, steps: int) -> RunPlan:
@@ -193,21 +226,21 @@ def _plan(point: Point, asked: Asked, steps: int) -> RunPlan:
     return plan.model_copy(update={"benchmark": benchmark, "kind": "profiled", "max_steps": steps})
 
 
-def _measure(cases: Sequence[Wanted], folder: Path, number: int) -> list[dict[str, object]]:
+def _measure(cases: Sequence[Wanted], folder: Path, name: str) -> list[dict[str, object]]:
     """Train the cases of a session; return a row for each."""
     benchmark, ranks, *_ = cases[0].session
     manifest, pack = _data(benchmark, folder)
-    places = [folder / f"{number}_{place}" for place in range(len(cases))]
+    places = [folder / f"{name}_{place}" for place in range(len(cases))]
     for place, case in zip(places, cases, strict=True):
         place.mkdir()
-        steps = WARM_STEPS + min(max(round(CASE_S / case.step.step_s), FEWEST_STEPS), MOST_STEPS)
+        steps = WARM_STEPS + min(max(round(CASE_S / case.step_s), FEWEST_STEPS), MOST_STEPS)
         write_plan(_plan(case.point, case.asked, steps), place / "plan.json")
-    session = folder / f"{number}.json"
+    session = folder / f"{name}.json"
     session.write_text(json.dumps({"folders": list(map(str, places)), "manifest": str(manifest), "pack": str(pack)}))
     program = [sys.executable, str(Path(__file__).with_name("scale_case_ranks.py")), str(session)]
     done = subprocess.run([*launch_ranks(ranks), *program], capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"session {number}, {cases[0].session}: exit status {done.returncode}: {done.stderr[-500:]}")
+        print(f"session {name}, {cases[0].session}: exit status {done.returncode}: {done.stderr[-500:]}")
     return [_row(case, place) for case, place in zip(cases, places, strict=True) if (place / "steps.csv").is_file()]
 
 
@@ -223,7 +256,7 @@ def _row(case: Wanted, place: Path) -> dict[str, object]:
         "benchmark": case.point.benchmark, "question": case.question, "ranks": setting.ranks,
         "precision": setting.precision, "global_batch": setting.global_batch, "accumulation": setting.accumulation,
         "gradient_groups": setting.gradient_groups, "fusion_bytes": setting.fusion_bytes,
-        "cycle_time_s": case.asked.cycle_s, "predicted_s": case.step.step_s, "low_s": case.low_s,
+        "cycle_time_s": case.asked.cycle_s, "predicted_s": case.step_s, "low_s": case.low_s,
         "high_s": case.high_s, "measured_s": times_s.median(), "steps": len(times_s),
     }  # fmt: skip
 

@@ -126,8 +126,9 @@ def _panel(
         layers += draw_results(describe_points(placed), axes, keys, arrows=moves is not None)
     else:
         notes += say_nothing(points)
-    small = {"subtitleFontSize": 10.5, "subtitleColor": MUTED, "offset": 8}
-    title = alt.TitleParams(TITLES[scope], anchor="start", subtitle=notes, **small)
+    title = alt.TitleParams(
+        TITLES[scope], anchor="start", subtitle=notes, subtitleFontSize=10.5, subtitleColor=MUTED, offset=8
+    )
     panel = alt.layer(*layers).properties(width=axes.width, height=HEIGHT, title=title)
     both = alt.hconcat(panel, names(cut, axes), spacing=2)
     chart: alt.HConcatChart = both.resolve_scale(x="independent", y="independent")
