@@ -77,7 +77,14 @@ _USUAL: dict[str, dict[str, tuple[float, float]]] = {
     "byte": _BYTES,
     "byte/s": {f"{unit}/s": parts for unit, parts in {**_BYTES, **_BITS}.items()},
     "FLOP/s": {f"{prefix}FLOP/s": (times, 1.0) for prefix, times in _DECIMAL.items()},
-    "s": {"s": (1.0, 1.0), "min": (60.0, 1.0), "h": (3600.0, 1.0)},
+    "s": {
+        "ns": (1e-9, 1.0),
+        "us": (1e-6, 1.0),
+        "ms": (1e-3, 1.0),
+        "s": (1.0, 1.0),
+        "min": (60.0, 1.0),
+        "h": (3600.0, 1.0),
+    },
     "W": {"W": (1.0, 1.0), "kW": (1e3, 1.0), "MW": (1e6, 1.0)},
 }
 """Factor and divisor of the units that settings have, by target unit; all others are left to pint."""

@@ -19,7 +19,8 @@ from hpcai.workloads.cosmoflow.training import CosmoFlow
 from hpcai.workloads.opencatalyst.training.work import NO_MEAN_SIZES
 
 ROOT = Path(__file__).parents[4]
-BENCHMARKS = ("cosmoflow", "deepcam", "extreme_weather", "opencatalyst", "resnet50")
+SHALLOW, DEEP = ("cosmoflow", "opencatalyst"), ("deepcam", "extreme_weather", "resnet50")
+"""Benchmarks by the time that XLA takes for their small networks."""
 GRAPHS = {
     f"{kind}_{what}": (value,)
     for what, *values in (("atoms", 10.7, 1.9, 13), ("edges", 118.4, 20.1, 150), ("triplets", 1301.5, 300.0, 1800))
@@ -56,8 +57,9 @@ def by_method(report: WorkReport) -> dict[str, WorkCount]:
     return {count.method: count for count in report.counts}
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", [*SHALLOW, *(pytest.param(name, marks=pytest.mark.slow) for name in DEEP)])
 def test_formula_and_optimised_hlo_agree(name: str) -> None:
+    """`end_to_end/test_five.py` has smaller networks of all five."""
     settings = plan(f"{name}_tiny")
     report = count_work(settings, GRAPHS)
     formula, sixfold, hlo = (by_method(report)[method] for method in ("formula", "formula_sixfold", "hlo"))
