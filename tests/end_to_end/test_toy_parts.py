@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from unit.toy_parts import project_with
 from workflow_project import STUB_RANKS, Project
 
@@ -29,6 +30,7 @@ def test_a_launcher_starts_a_run(tmp_path: Path) -> None:
     assert [rank["placement"]["local_rank"] for rank in record["ranks"]] == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_profile_is_captured_read_and_collected(tmp_path: Path) -> None:
     project = project_of(tmp_path, "toy_profile.py", "profiles/toy.py")
     files = [f"results/characterise/toy/{table}.parquet" for table in ("captures", "node_time")]

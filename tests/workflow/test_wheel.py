@@ -146,6 +146,7 @@ def test_published_rounds(installed, rounds, tmp_path):
     assert "512 units" in installed.same_as_here("hpcai", "mlperf", "predict", rounds, *asked)
 
 
+@pytest.mark.slow  # its data files are in the wheel by the first test, its programs run in the others
 def test_the_page_on_rounds(installed, rounds, tmp_path):
     """Templates, captions and definitions are in the wheel, and drawings are the same."""
     programs = {"there": installed.bin / "hpcai", "here": Path(sys.executable).with_name("hpcai")}
