@@ -259,9 +259,9 @@ def files_in_folders(root: Path, wanted: Callable[[str], bool]) -> dict[Split, l
 
 
 def files_in(root: Path, folder: str, wanted: Callable[[str], bool]) -> list[str]:
-    """Return the wanted files directly in a folder, or in ``.``, sorted, relative to ``root``; none if it is missing."""
+    """Return the wanted files in a folder (``.``: in ``root``), sorted, relative to ``root``; none if it is missing."""
     place = root / folder
-    # Names alone: a path object of each keeps its name in a table of Python's that never shrinks.
-    names = sorted(name for name in os.listdir(place) if wanted(name)) if place.is_dir() else []
+    names = sorted(path.name for path in place.iterdir() if wanted(path.name)) if place.is_dir() else []
+    # Joined as texts: a path object of each leaves its name in a table of Python's that never shrinks.
     before = "" if folder == "." else f"{folder}/"
     return [before + name for name in names]
