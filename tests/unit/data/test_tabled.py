@@ -33,7 +33,7 @@ def manifest_of(files):
 
 
 def test_a_table_gives_back_its_rows():
-    rows = [entry(number, offsets=tuple(range(number % 4))) for number in range(4100) if number % 4]
+    rows = [entry(number, offsets=tuple(range(number % 4))) for number in range(6000) if number % 4]
     table = Table.collected(FileEntry, rows)
     assert list(table) == rows
     assert table[-1] == rows[-1]
@@ -43,6 +43,8 @@ def test_a_table_gives_back_its_rows():
     assert list(mixed) == [rows[place] for place in shuffled]
     assert list(mixed.take(mixed.order("path"))) == rows
     assert mixed.lists("record_offsets")[0].tolist() == [one for row in mixed for one in row.record_offsets]
+    assert bytes(mixed.lists("path")[0]).decode() == "".join(row.path for row in mixed)
+    assert isinstance(table[3:].take(table[3:].order("path")).chosen, range)
     assert table.total("bytes") == sum(row.bytes for row in rows)
     assert Table.joined(FileEntry, [table[:9], mixed]) == Table.of(FileEntry, [*rows[:9], *mixed])
     assert table != table[1:]
