@@ -19,6 +19,7 @@ from hpcai.core.text import (
     say_interval,
     say_measured_rate,
     say_measured_time,
+    say_name,
     say_number,
     say_percent,
     say_rate,
@@ -144,3 +145,11 @@ def test_what_is_no_number_is_never_written_as_one() -> None:
     assert unmeasured == {"not measured"}
     assert {say_ratio(None), say_ratio(math.nan), say_error(None)} == {"not known"}
     assert say_change(math.nan) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("top1_accuracy", "top-1 accuracy"), ("mean_absolute_error", "mean absolute error"), ("desktop1", "desktop1")],
+)
+def test_names_as_words(name: str, words: str) -> None:
+    assert say_name(name) == words

@@ -347,6 +347,13 @@ def test_ours_stand_beside_the_published(name: str, ours: int, theirs: int) -> N
     assert "Nothing was measured" in draw_figure(name, empty).axes[0].texts[0].get_text()
 
 
+def test_runs_without_counters_are_counted_not_listed() -> None:
+    kernels = make_tables(2)["kernels"].assign(instructions_per_cycle=np.nan, dram_utilisation=np.nan)
+    _, counted, _ = draw_figure("kernels_published", beside_published(kernels=kernels)).axes
+    assert counted.get_title(loc="left").endswith("(not measured in 2 other runs)")
+    assert len(counted.get_yticks()) == 3
+
+
 def test_published_shares_are_printed_as_in_the_paper() -> None:
     said = {text.get_text() for text in draw_figure("exchange_published", beside_published()).axes[0].texts}
     assert {"29", "16", "60"} <= said  # Table 12: negotiation of both workloads, waiting for data

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.metrics.profiles.link import fit_link, rate_at
+from hpcai.metrics.profiles.link import fit_link, rate_at, say_misfit
 
 SIZES = [4.0 * 4**power for power in range(13)]
 
@@ -112,3 +112,11 @@ def test_the_rate_at_a_size_lies_between_those_measured():
     for what, ranks, size in (("transfer", 2, 99), ("transfer", 2, 1e5), ("transfer", 8, 100), ("call", 2, math.nan)):
         assert math.isnan(rate_at(links, what, ranks, size))
     assert math.isnan(rate_at(pd.DataFrame(), "call", 2, 4))
+
+
+@pytest.mark.parametrize(
+    ("misfit_ratio", "said"),
+    [(0.12, "12 %"), (1.0, "100 %"), (29.3, "30.3 times"), (math.nan, "not known")],
+)
+def test_a_line_far_above_a_time_is_said_as_a_multiple(misfit_ratio, said):
+    assert said in say_misfit(misfit_ratio)

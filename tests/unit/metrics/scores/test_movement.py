@@ -45,6 +45,7 @@ def test_vflops_with_movement_are_smaller_and_labelled_as_ours(tmp_path: Any) ->
 def test_a_suite_without_vflops_has_none(tmp_path: Any) -> None:
     row, _ = scores_of(tmp_path, [make_record()])
     assert pd.isna(row["vflops_with_movement_flop_per_s"])
+    assert pd.isna(row["exponent"])
     assert row["vflops_label"] == ""
 
 

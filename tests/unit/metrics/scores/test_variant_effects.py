@@ -227,6 +227,19 @@ def test_scales_are_never_mixed() -> None:
     assert list(table.columns) == list(EFFECT_COLUMNS)
 
 
+def test_one_variant_is_the_reference_at_all_scales() -> None:
+    """At one rank weak scaling has the smaller batch, at two the same: each scale alone would choose another."""
+    batches = {("fp32", 1): 128, ("fp32", 2): 128, ("weak", 1): 64, ("weak", 2): 128}
+    parts = [
+        make_runs(variant, [100, 101], scale=scale, global_batch_samples=batch)
+        for (variant, scale), batch in batches.items()
+    ]
+    table = effects_of(*parts)
+    assert set(table["scale"]) == {"n1x1", "n1x2"}
+    assert set(table["variant"]) == {"weak"}
+    assert set(table["reference_variant"]) == {"fp32"}
+
+
 def test_nothing_to_compare() -> None:
     assert effects_of(make_runs("a", [100, 101])).empty
     assert effects_of(make_runs("a", [1.0]).iloc[:0]).empty
