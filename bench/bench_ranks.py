@@ -20,6 +20,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from meeting_ranks import RANKS_PER_NODE
 from unit.record_factory import make_machine, make_provenance, make_record
 
 from hpcai.core.files import write_atomically
@@ -33,7 +34,6 @@ from hpcai.records.weak import NodeShare
 from hpcai.training.join_step import horovod_variables
 from hpcai.training.journal import ResourceSampler
 
-RANKS_PER_NODE = 4
 SAMPLES = 20
 """Rows of resources of each rank: ten seconds of training."""
 MARGIN = 1.25

@@ -1,6 +1,5 @@
 """Checks the whole configuration before any job starts, and determines the files that each target needs."""
 
-import functools
 import os
 import sys
 from pathlib import Path
@@ -181,12 +180,9 @@ def is_training_job():
     return bool(allowed) and allowed <= TRAINING
 
 
-digest_once = functools.cache(library_digest)
-
-
 def library_of(script):
-    """Digest of the library files that a script, or a runnable module, loads: Snakemake does not notice edits there.
+    """Tell a digest of what a script, or a runnable module, loads of the library: Snakemake does not notice edits there.
 
     It is computed for the rules that have jobs: a job's own Snakemake reads all rules, and has one.
     """
-    return lambda wildcards: digest_once(ROOT / script, ROOT / "src")
+    return lambda wildcards: library_digest(ROOT / script, ROOT / "src")

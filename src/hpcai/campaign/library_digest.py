@@ -21,6 +21,7 @@ _REFERENCE = re.compile(
 )
 
 
+@cache
 def library_digest(script: Path, source: Path) -> str:
     """Return a digest of all library files that a script or module may load.
 

@@ -112,7 +112,7 @@ def make_machine(edition: Edition, machine: Machine, entries: Sequence[Entry]) -
         _fact("Organisation", machine.organisation, organisation_href(machine.organisation)),
         _fact("Accelerator", machine.accelerator or machine.family),
         _fact("Processor", machine.processor),
-        *(_fact(name.replace("_", " "), text) for name, text in _words(machine.facts)),
+        *(_fact(say_name(name), text) for name, text in _words(machine.facts)),
     ]
     return {
         "kind": "machine",

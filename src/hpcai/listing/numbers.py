@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpcai.catalogue.tables import definitions
-from hpcai.core.text import choose_scale, say_number
+from hpcai.core.text import choose_scale, say_name, say_number
 from hpcai.listing.entries import Entry, MachineNumber, Number
 
 NO_INTERVAL = "no interval"
@@ -94,4 +94,4 @@ def name_quantity(quantity: str) -> str:
     """Return the title of a quantity: the catalogue's, or its name in words."""
     definition = definitions().entries.get(quantity)
     title = definition.title if definition else ""
-    return title or quantity.replace("_", " ")
+    return title or say_name(quantity)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.catalogue.points import POINT
+from hpcai.core.text import say_name
 from hpcai.listing.content import plain, shorten
 from hpcai.listing.entries import Check, File, Machine, Number, Reproducibility, Value, make_id
 from hpcai.listing.entry_parts import facts_below
@@ -119,7 +120,7 @@ def reproducibility_of(records: Sequence[RunRecord], *, metered: bool) -> Reprod
     """
     items = judge_point(records, metered=metered)
     checks = tuple(
-        Check(name=name.replace("_", " "), points=item.points, most=MOST[name], reason=shorten(item.advice))
+        Check(name=say_name(name), points=item.points, most=MOST[name], reason=shorten(item.advice))
         for name, item in items.items()
     )
     return Reproducibility(score=sum(one.points for one in checks), checks=checks, method=METHOD)

@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from hpcai.core.messages import Message
+from hpcai.core.text import say_name
 
 Colour = str | tuple[float, float, float]
 LineStyle = Literal["-", "--", ":", ""]
@@ -219,6 +220,13 @@ def most_scales(parts: list[tuple[str, pd.DataFrame]]) -> int:
 def count_word(count: int, word: str) -> str:
     """Return "1 run" or "4 runs"."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def quality_label(runs: pd.DataFrame) -> str:
+    """Return the quality metric of runs with its unit; a run that failed early has none."""
+    known = runs[runs["quality_metric"] != ""]
+    metric, unit = known[["quality_metric", "quality_unit"]].iloc[0] if len(known) else ("quality", "")
+    return f"{say_name(metric)} [{unit or 'no unit'}]"
 
 
 def epoch_axis(axes: Axes) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunRow
 from hpcai.core.messages import Message
+from hpcai.core.text import say_name
 from hpcai.rules.judge import judge
 from hpcai.rules.table import SUITES, Rule, SuiteRules, Topic, rules_of
 from hpcai.rules.verdict import Finding, RunFacts, Verdict
@@ -111,7 +112,7 @@ def _unknown(campaign: Campaign, row: RunRow) -> Iterator[str]:
         for path in rule.settings:
             name = path.removeprefix("facts.")
             if name != path and name not in known:
-                yield name.replace("_", " ")
+                yield say_name(name)
 
 
 def _filled(text: str, indent: str = "") -> list[str]:

@@ -94,7 +94,8 @@ def package(tmp_path):
 
 
 def _forget():
-    for cached in (module._modules, module._matching, module._loaded_by, module._content, module._data_files):
+    parts = (module._modules, module._matching, module._loaded_by, module._content, module._data_files)
+    for cached in (library_digest, *parts):
         cached.cache_clear()
 
 

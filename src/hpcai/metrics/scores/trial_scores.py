@@ -10,6 +10,7 @@ from hpcai.catalogue.points import POINT, SERIES
 from hpcai.config.benchmark import Suite
 from hpcai.config.machine import Machine
 from hpcai.core.messages import Message
+from hpcai.core.text import say_name
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.scores.columns import OF_THE_RUN, TRIAL_COLUMNS, score_frame
 from hpcai.metrics.scores.validity import join_reasons
@@ -222,7 +223,7 @@ def _score_trial(run: dict[Any, Any], shared: _Scale) -> dict[str, Any]:
         **dict.fromkeys(_RATES, _NAN),
     }
     if run["outcome"] not in COMPLETE:
-        return row | {"reason": EARNED_NONE(outcome=run["outcome"].replace("_", " "), reason=run["reason"])}
+        return row | {"reason": EARNED_NONE(outcome=say_name(run["outcome"]), reason=run["reason"])}
     rate = run_rate(run["train_rate_samples_per_s"] / run["ranks"], run["ranks"], shared.flop_per_sample)
     earned = {
         "train_rate_samples_per_s": run["train_rate_samples_per_s"],

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from hpcai.core.messages import Message, at
+from hpcai.core.text import say_name
 from hpcai.metrics.quietness import stall_remark
 from hpcai.mlperf_hpc.compliance.model import Finding, Severity
 from hpcai.mlperf_hpc.compliance.verdict import PackageVerdict, judge
@@ -63,7 +64,7 @@ def few_runs(result: Result) -> str:
 def _lost_logs(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
     for run in runs:
         if run.log is None:
-            message = NO_LOG(run=run.source, outcome=run.record.outcome.replace("_", " "), reason=run.record.reason)
+            message = NO_LOG(run=run.source, outcome=say_name(run.record.outcome), reason=run.record.reason)
             yield Problem("failure", "logs", place, message)
 
 

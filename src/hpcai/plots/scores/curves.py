@@ -9,7 +9,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from hpcai.catalogue.figures import figure
-from hpcai.core.text import say_name
 from hpcai.plots import theme
 
 NO_EPOCH = "no run completed an epoch"
@@ -105,9 +104,7 @@ def _wrap(names: list[str], most: int = 4) -> str:
 def _curve_label(runs: pd.DataFrame, column: str) -> str:
     if column == "train_loss":
         return "training loss [no unit]"
-    known = runs[runs["quality_metric"] != ""]
-    metric, unit = known[["quality_metric", "quality_unit"]].iloc[0] if len(known) else ("quality", "")
-    return f"{say_name(metric)} [{unit or 'no unit'}]"
+    return theme.quality_label(runs)
 
 
 def _curve_legend(runs: pd.DataFrame, palette: dict[str, theme.Colour], *, target: bool) -> dict[str, Line2D]:

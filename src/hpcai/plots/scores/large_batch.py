@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hpcai.catalogue.figures import figure
-from hpcai.core.text import say_name
 from hpcai.metrics.scaling.scales import POINT_SETTINGS
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.plots import theme
@@ -154,8 +153,6 @@ def _finish_qualities(axes: Axes, runs: pd.DataFrame) -> None:
     axes.set_xticks(batches, [f"{batch:g}" for batch in batches])
     axes.minorticks_off()
     axes.set_xlabel("global batch [samples]")
-    known = runs[runs["quality_metric"] != ""]
-    metric, unit = known[["quality_metric", "quality_unit"]].iloc[0] if len(known) else ("quality", "")
-    axes.set_ylabel(f"{say_name(metric)} [{unit or 'no unit'}]")
+    axes.set_ylabel(theme.quality_label(runs))
     for target in sorted(set(runs["quality_target"])):
         axes.axhline(target, color=theme.TARGET_COLOUR, linestyle="--", linewidth=1.0)
