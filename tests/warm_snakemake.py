@@ -49,8 +49,9 @@ def import_all() -> None:
 def serve(place: str) -> None:
     """Answer requests, several at the same time, until the standard input ends."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(place)
+        listener.bind(f"{place}.bound")
         listener.listen(64)
+        os.rename(f"{place}.bound", place)  # a caller who sees it is never refused
         while sys.stdin not in (ready := select.select([sys.stdin, listener], [], [], 1)[0]):
             if listener in ready:
                 connection, _ = listener.accept()
