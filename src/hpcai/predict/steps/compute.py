@@ -1,4 +1,4 @@
-"""Time to compute a training step at a batch, from the measured blocks of its network."""
+"""Time to compute a training step at a batch, from what was timed of its network: the step, or else its blocks."""
 
 import math
 from collections.abc import Sequence
@@ -8,8 +8,9 @@ from hpcai.core.messages import Message
 from hpcai.predict.steps.accuracy import sum_blocks
 from hpcai.predict.steps.report import StepTimes
 
-TIMED = Message("compute.timed", "blocks timed at a batch of {batch} samples")
-BETWEEN = Message("compute.between", "on the line between blocks timed at batches of {low} and {high} samples")
+TIMED = Message("compute.timed", "{what} timed at a batch of {batch} samples")
+BETWEEN = Message("compute.between", "on the line between {what} timed at batches of {low} and {high} samples")
+STEPS, BLOCKS = "steps", "blocks"
 NOT_TIMED = Message(
     "compute.not_timed",
     "no block of {network} was timed in {precision}; measure it (study key predict.step_blocks)",
@@ -28,11 +29,11 @@ class ComputedStep:
     Attributes
     ----------
     gradients_s
-        Modelled: forward and backward pass of one micro-batch [s]; NaN where `reason` says why.
+        Forward and backward pass of one micro-batch [s]; NaN where `reason` says why.
     update_s
         Measured: one update of all parameters [s].
     basis
-        At which batches blocks were timed.
+        What was timed, and at which batches.
     """
 
     gradients_s: float
@@ -44,7 +45,9 @@ class ComputedStep:
 def compute_at(steps: Sequence[StepTimes], network: str, batch: float, precision: str = "fp32") -> ComputedStep:
     """Return the processor time that a network computes at a batch.
 
-    A timed batch is the sum of its blocks. Between two timed batches the time is on the line between the nearest two.
+    A timed batch takes the time of its whole step, or of its blocks if not all of the network's batches have the step:
+    between blocks, a step has operations that no block holds, and they do not shrink with the batch. Between two timed
+    batches the time is on the line between the nearest two.
 
     Parameters
     ----------
@@ -57,24 +60,25 @@ def compute_at(steps: Sequence[StepTimes], network: str, batch: float, precision
     precision
         Of the training.
     """
-    own = {step.batch: sum_blocks(step) for step in steps if (step.network, step.precision) == (network, precision)}
-    known = {size: found for size, found in own.items() if not found.reason}
-    if not known:
-        reasons = dict.fromkeys(found.reason for found in own.values())
+    own = [step for step in steps if (step.network, step.precision) == (network, precision)]
+    sums = {step.batch: sum_blocks(step) for step in own}
+    blocks = {size: (found.gradients_s, found.update_s) for size, found in sums.items() if not found.reason}
+    if not blocks:
+        reasons = dict.fromkeys(found.reason for found in sums.values())
         return _unknown("; ".join(reasons) or NOT_TIMED(network=network, precision=precision))
+    whole = {one.batch: (one.step_s - one.update_s, one.update_s) for one in own if one.step_s and one.update_s}
+    known, what = (whole, STEPS) if whole.keys() >= blocks.keys() else (blocks, BLOCKS)
     low = max((size for size in known if size <= batch), default=None)
     high = min((size for size in known if size >= batch), default=None)
     if low is None or high is None:
         return _unknown(OUTSIDE(network=network, low=min(known), high=max(known), batch=batch))
     if low == high:
-        return ComputedStep(known[low].gradients_s, known[low].update_s, TIMED(batch=low))
+        return ComputedStep(*known[low], TIMED(what=what, batch=low))
     share = (batch - low) / (high - low)
-    ends = (known[low], known[high])
     gradients_s, update_s = (
-        (1 - share) * one + share * other
-        for one, other in ([end.gradients_s for end in ends], [end.update_s for end in ends])
+        (1 - share) * one + share * other for one, other in zip(known[low], known[high], strict=True)
     )
-    return ComputedStep(gradients_s, update_s, BETWEEN(low=low, high=high))
+    return ComputedStep(gradients_s, update_s, BETWEEN(what=what, low=low, high=high))
 
 
 def _unknown(reason: str) -> ComputedStep:

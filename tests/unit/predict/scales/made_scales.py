@@ -71,6 +71,7 @@ def make_measured(*points: Point, **changes: Any) -> MeasuredScales:
             make_block(count=1, cpu_time_s=batch / 4),
             network=name,
             batch=batch,
+            step_s=batch / 4 + UPDATE_S,
             update_s=UPDATE_S,
             parameters=PARAMETERS,
         )

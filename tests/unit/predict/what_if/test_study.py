@@ -384,12 +384,12 @@ def test_a_refused_ceiling_is_no_roof() -> None:
 
 
 def timed_blocks(*batches: int, slower: float = 1.0) -> tuple[Any, ...]:
-    """Blocks of which a step takes as long as the study's, or so many times as long."""
+    """Steps that take as long as the study's, or so many times as long."""
+    times_s = {batch: slower * studies.compute_s(batch) for batch in batches}
     return tuple(
-        make_step(make_block(count=1, cpu_time_s=slower * studies.compute_s(batch)), network="small", batch=batch,
-                  update_s=1e-9)
-        for batch in batches
-    )  # fmt: skip
+        make_step(make_block(count=1, cpu_time_s=time_s), network="small", batch=batch, step_s=time_s, update_s=1e-9)
+        for batch, time_s in times_s.items()
+    )
 
 
 def predict_with_blocks(steps: Any, **asked: Any) -> dict[str, pd.DataFrame]:
