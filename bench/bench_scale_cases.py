@@ -4,10 +4,12 @@ The predictor knows a study's results (`make run`, `make predict`). The cases va
 (groups, or fusion with its cycle) and, where the study has it, precision; which of all possible ones are measured, a
 seed decides before anything is. Each case is predicted as the command does it, from all measured scales, with the
 interval that the study's own held-out errors give. Cases of one benchmark that share ranks, fusion and cycle train one
-after another in ranks that stay, because starting takes longer than 40 steps. It takes 25 minutes.
+after another in ranks that stay, because starting takes longer than 40 steps. It takes 30 minutes.
 
-Before and after the cases, the study's own scales train in the same way. Their steps over the study's tell how much
-slower this host is now, and what training in ranks that stay changes: no predictor of a study can know either.
+A scale that the study has trains before, between and after the cases of its benchmark, in the same way. Its step over
+the study's tells how much slower the host is at that time than when the study ran, which no predictor can know. The
+verdict is on steps over this ratio, on the line between the nearest two; errors of the steps as measured are printed
+too.
 
 `--again TABLE` predicts the cases of an earlier `--table` and measures nothing. Intervals from errors of other cases
 stand beside those of the study: of all other benchmarks, or of all other kinds of change.
@@ -57,7 +59,10 @@ Exchange = tuple[int, float | None, float]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A case: what is trained, its prediction [s], and the interval [s] (NaN: none)."""
+    """A case: what is trained, its prediction [s], and the interval [s] (NaN: none).
+
+    Without a question, it is a scale of the study, which tells the state of the host; its step there is the prediction.
+    """
 
     point: Point
     asked: Asked
@@ -83,19 +88,16 @@ def main() -> None:
     if options.again:
         sys.exit(_report(read_again(measured, options.again), len(read_trained(options.again))))
     wanted = choose(measured, options.cases, options.seed)
-    sessions = _sessions(wanted)
+    sessions = _with_own_scales(measured, wanted)
     print(f"{len(wanted)} cases in {len(sessions)} sessions of ranks that stay; seed {options.seed}", flush=True)
     rows, started_s, start = [], time.monotonic(), look()
     with tempfile.TemporaryDirectory() as folder:
-        before = _own_scales(measured, Path(folder), "before")
         for number, cases in enumerate(sessions, 1):
             rows += _measure(cases, Path(folder), str(number))
-            print(f"session {number} of {len(sessions)}: {len(rows)} cases, {time.monotonic() - started_s:.0f} s",
+            print(f"session {number} of {len(sessions)}: {len(rows)} trainings, {time.monotonic() - started_s:.0f} s",
                   file=sys.stderr, flush=True)  # fmt: skip
-        after = _own_scales(measured, Path(folder), "after")
     print(say_disturbance(disturbance_of([use_since(start)])))
-    _report_own(before, after)
-    table = pd.DataFrame(rows)
+    table = beside_own_scales(pd.DataFrame(rows))
     if options.table:
         table.to_csv(options.table, index=False)
     sys.exit(_report(table, len(wanted)))
@@ -182,33 +184,44 @@ def read_again(measured: MeasuredScales, file: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _sessions(wanted: Sequence[Wanted]) -> list[list[Wanted]]:
-    """Return the cases by what trains in the same processes."""
+def _with_own_scales(measured: MeasuredScales, wanted: Sequence[Wanted]) -> list[list[Wanted]]:
+    """Return the cases by what trains in the same processes, each benchmark's with its own scales between them.
+
+    Horovod's fusion and cycle hold for all trainings of a session, so such sessions stand between two others.
+    """
+    own: dict[tuple[object, ...], list[Wanted]] = {}
+    for point in measured.points:
+        if point.setting.precision == "fp32" and point.setting.accumulation == 1:
+            one = Wanted(point, Asked(point.setting, math.nan), "", point.step_s, math.nan, math.nan)
+            own.setdefault(one.session, [one])
     sessions: dict[tuple[str, int, float | None, float], list[Wanted]] = defaultdict(list)
-    for one in wanted:
-        sessions[one.session].append(one)
-    return list(sessions.values())
+    for case in wanted:
+        sessions[case.session].append(case)
+    found = []
+    for benchmark in sorted({case.point.benchmark for case in wanted}):
+        alike = [key for key in sessions if key[0] == benchmark]
+        plain, others = ([key for key in alike if (key[2] is None) == usual] for usual in (True, False))
+        for key in sorted(plain):
+            known, cases = own.get(key, []), sessions[key]
+            middle = len(cases) // 2
+            found.append([*known, *cases[:middle], *known, *cases[middle:], *known])
+        found += [sessions[key] for key in others]
+        found += [own[key] for key in own if key[0] == benchmark and others]
+    return found
 
 
-def _own_scales(measured: MeasuredScales, folder: Path, when: str) -> pd.DataFrame:
-    """Train the study's scales as cases are trained: ``predicted_s`` is the study's step."""
-    own = [
-        Wanted(point, Asked(point.setting, math.nan), "", point.step_s, math.nan, math.nan)
-        for point in measured.points
-        if point.setting.compression == "none" and point.setting.nodes == 1
-    ]
-    sessions = enumerate(_sessions(own))
-    return pd.DataFrame([row for number, cases in sessions for row in _measure(cases, folder, f"{when}{number}")])
-
-
-def _report_own(before: pd.DataFrame, after: pd.DataFrame) -> None:
-    """Print how the study's own scales train now."""
-    print("the study's own scales, trained as the cases: step now over the study's")
-    for name, table in (("before", before), ("after", after)):
-        ratios = table["measured_s"] / table["predicted_s"]
-        for benchmark, own in ratios.groupby(table["benchmark"] + " x " + table["ranks"].astype(str)):
-            print(f"  {name} the cases, {benchmark:26} {' '.join(f'{ratio:.2f}' for ratio in own)}")
-        print(f"  {name} the cases, median of {len(ratios)}: {ratios.median():.3f}", flush=True)
+def beside_own_scales(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the cases with ``host_ratio``, by what the study's scales take longer at that time than in the study."""
+    is_own = rows["question"] == ""
+    cases, own = rows[~is_own].copy(), rows[is_own].sort_values("started_s")
+    own = own.assign(ratio=own["measured_s"] / own["predicted_s"])
+    print("steps of the study's own scales now over the study's, in the order of time")
+    for benchmark, known in own.groupby("benchmark"):
+        print(f"  {benchmark:26} {' '.join(f'{ratio:.2f}' for ratio in known['ratio'])}", flush=True)
+        alike = cases["benchmark"] == benchmark
+        logs = np.interp(cases.loc[alike, "started_s"], known["started_s"], np.log(known["ratio"]))
+        cases.loc[alike, "host_ratio"] = np.exp(logs)
+    return cases
 
 
 def _plan(point: Point, asked: Asked, steps: int) -> RunPlan:
@@ -251,13 +264,15 @@ def _data(benchmark: str, folder: Path) -> tuple[Path, Path]:
 
 def _row(case: Wanted, place: Path) -> dict[str, object]:
     setting = case.asked.setting
-    times_s = pd.read_csv(place / "steps.csv")["step_time_s"].iloc[WARM_STEPS:]
+    steps = pd.read_csv(place / "steps.csv").iloc[WARM_STEPS:]
+    times_s = steps["step_time_s"]
     return {
         "benchmark": case.point.benchmark, "question": case.question, "ranks": setting.ranks,
         "precision": setting.precision, "global_batch": setting.global_batch, "accumulation": setting.accumulation,
         "gradient_groups": setting.gradient_groups, "fusion_bytes": setting.fusion_bytes,
         "cycle_time_s": case.asked.cycle_s, "predicted_s": case.step_s, "low_s": case.low_s,
         "high_s": case.high_s, "measured_s": times_s.median(), "steps": len(times_s),
+        "started_s": steps["start_s"].iloc[0],
     }  # fmt: skip
 
 
@@ -267,6 +282,11 @@ def _report(table: pd.DataFrame, wanted: int) -> int:
     if known.empty:
         print(f"none of {wanted} cases was measured")
         return 1
+    if "host_ratio" in known:
+        inside = known["measured_s"].between(known["low_s"], known["high_s"]).mean()
+        error = (known["predicted_s"] / known["measured_s"] - 1).abs().median()
+        print(f"steps as measured: {inside:.1%} inside, median error {error:.1%}; all below at the study's speed")
+        known = known.assign(measured_s=known["measured_s"] / known["host_ratio"])
     known = known.assign(
         error=known["predicted_s"] / known["measured_s"] - 1,
         inside=known["measured_s"].between(known["low_s"], known["high_s"]),
