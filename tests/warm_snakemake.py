@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hpcai.core.lean_imports import made_to_stay
+from hpcai.core.lean_imports import collect_less_often, made_to_stay
 
 SCRIPTS = Path(__file__).parents[1] / "workflow/scripts"
 ANALYSING = (
@@ -44,6 +44,7 @@ def import_all() -> None:
             for one in tree.body:
                 if isinstance(one, ast.ImportFrom):
                     importlib.import_module(str(one.module))
+    collect_less_often()
 
 
 def serve(place: str) -> None:

@@ -3,13 +3,13 @@
 # starts another such chain (docs/explanation/snakemake_scheduler.md). The timers serve the limit on job starts
 # (`--max-jobs-per-timespan`, 100/1s) and are needed only while it holds a job back.
 
-import gc
 import threading
+
+from hpcai.core.lean_imports import collect_less_often
 
 # Python looks for garbage after every 700 new objects, and by each tenth of these passes among more of the graph of
 # jobs, which lives until the end: an eighth of the processor time of a dry run of 1,000 runs. Imports are never garbage.
-gc.freeze()
-gc.set_threshold(50_000, 20, 50)
+collect_less_often()
 
 
 def look_again_only_if_held_back():
