@@ -619,16 +619,17 @@ def test_the_fragment_escapes_text_and_prefixes_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "there is a browser")
-@pytest.mark.parametrize("width", [390, 720, 1000, 1366])
-def test_links_go_on_in_a_new_line_behind_a_slash_only(tmp_path: Path, width: int) -> None:
+def test_links_go_on_in_a_new_line_behind_a_slash_only(tmp_path: Path) -> None:
     output = write_whole(tmp_path)
     with open_browser() as browser:
-        page = browser.new_page(viewport={"width": width, "height": 800})
+        page = browser.new_page()
         page.goto((output / "report.html").as_uri())
         assert page.evaluate("document.querySelectorAll('.items a').length") > 10
-        assert page.evaluate(BREAKS) == []
-        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-        assert page.evaluate(OVERLAPS) == []
+        for width in (390, 720, 1000, 1366):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate(BREAKS) == [], width
+            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), width
+            assert page.evaluate(OVERLAPS) == [], width
 
 
 def test_a_document_is_read_back_as_it_was_written(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How computing changes with the batch of a rank: as the blocks of its network, and input as its samples."""
+"""How computing changes with the batch of a rank: as the timed step of its network, and input as its samples."""
 
 import math
 import statistics
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_INPUT_RATIO = 2.0
 """Input over computing of a step. With more, other work of a step may hide in what is taken for input."""
 SAME_BATCH = Message("scales.same_batch", "computing as at {scale}, which has the same batch of a rank")
-BY_BLOCKS = Message("scales.by_blocks", "computing as at {scale} times {ratio:.3g}, as {basis}")
+BY_STEP = Message("scales.by_step", "computing as at {scale} times {ratio:.3g}, as {basis}")
 WITH_INPUT = Message("scales.with_input", "{basis}, with {input_s:.3g} s of input for each sample")
 OTHER_PRECISION = Message(
     "scales.other_precision", "found a start in {known}, asked for {asked}: no other precision is predicted from it"
@@ -28,13 +28,13 @@ OTHER_PRECISION = Message(
 def input_per_sample_s(measured: "MeasuredScales", benchmark: str, engine: str) -> float:
     """Return the time of a step that reading and decoding a sample takes [s]; 0 where it is hidden or not known.
 
-    It is what one rank takes beyond its blocks: nothing is exchanged, and on a core that also computes, nothing of the
-    input is hidden. With further cores, input is prepared during the step before.
+    It is what one rank takes beyond its timed step: nothing is exchanged, and on a core that also computes, no input
+    is hidden. With further cores, input is prepared during the step before.
 
     Parameters
     ----------
     measured
-        The study; its scales of one rank count, in single precision, in which blocks are timed.
+        The study; its scales of one rank count, in single precision, in which steps are timed.
     benchmark, engine
         Whose samples, and what trains.
     """
@@ -45,15 +45,15 @@ def input_per_sample_s(measured: "MeasuredScales", benchmark: str, engine: str) 
         setting = point.setting
         if (point.benchmark, point.engine, setting.ranks, setting.precision) != (benchmark, engine, 1, "fp32"):
             continue
-        blocks_s, _, reason = blocks_of(measured.steps, benchmark, setting)
-        left_s = point.step_s - blocks_s
-        if not reason and left_s <= MOST_INPUT_RATIO * blocks_s:
+        timed_s, _, reason = timed_step_of(measured.steps, benchmark, setting)
+        left_s = point.step_s - timed_s
+        if not reason and left_s <= MOST_INPUT_RATIO * timed_s:
             found.append(max(left_s, 0.0) / _samples(setting))
     return statistics.median(found) if found else 0.0
 
 
-def blocks_of(steps: Sequence[StepTimes], benchmark: str, setting: Setting) -> tuple[float, str, str]:
-    """Return the blocks and the update of a step of a rank [s], at which batches they were timed, or why it is NaN."""
+def timed_step_of(steps: Sequence[StepTimes], benchmark: str, setting: Setting) -> tuple[float, str, str]:
+    """Return the timed step of a rank [s], without input and exchange, its basis, or why it is NaN."""
     computed = compute_at(steps, benchmark, setting.micro_batch)
     return setting.accumulation * computed.gradients_s + computed.update_s, computed.basis, computed.reason
 
@@ -61,7 +61,7 @@ def blocks_of(steps: Sequence[StepTimes], benchmark: str, setting: Setting) -> t
 def change_of(measured: "MeasuredScales", start: Point, alone_s: float, setting: Setting, input_s: float) -> Factor:
     """Return computing of a setting over that of a measured scale: 1 at the same batch of a rank.
 
-    Otherwise input changes as the number of samples does, and the rest as the blocks do.
+    Otherwise input changes as the number of samples does, and the rest as the timed step does.
 
     Parameters
     ----------
@@ -80,24 +80,24 @@ def change_of(measured: "MeasuredScales", start: Point, alone_s: float, setting:
         return Factor(1.0, SAME_BATCH(scale=start.scale))
     if setting.precision != "fp32":
         return Factor(math.nan, reason=OTHER_PRECISION(known="fp32", asked=setting.precision))
-    ends = [blocks_of(measured.steps, start.benchmark, one) for one in (start.setting, setting)]
+    ends = [timed_step_of(measured.steps, start.benchmark, one) for one in (start.setting, setting)]
     reason = next((reason for *_, reason in ends if reason), "")
     if reason:
         return Factor(math.nan, reason=reason)
     after_s = ends[1][0]
-    factor = calibration_to_blocks(measured, start, alone_s, input_s)
+    factor = calibration_to_step(measured, start, alone_s, input_s)
     ratio = (factor * after_s + input_s * _samples(setting)) / alone_s
     basis = " and ".join(dict.fromkeys(basis for _, basis, _ in ends))
-    words = BY_BLOCKS(scale=start.scale, ratio=ratio, basis=basis)
+    words = BY_STEP(scale=start.scale, ratio=ratio, basis=basis)
     return Factor(ratio, WITH_INPUT(basis=words, input_s=input_s) if input_s else words)
 
 
-def calibration_to_blocks(measured: "MeasuredScales", start: Point, alone_s: float, input_s: float) -> float:
-    """Return what one rank takes by itself, without input, over its blocks; 1 where blocks say nothing."""
-    blocks_s, _, reason = blocks_of(measured.steps, start.benchmark, start.setting)
+def calibration_to_step(measured: "MeasuredScales", start: Point, alone_s: float, input_s: float) -> float:
+    """Return what one rank takes by itself, without input, over its timed step; 1 where that is not known."""
+    timed_s, _, reason = timed_step_of(measured.steps, start.benchmark, start.setting)
     if reason or start.setting.precision != "fp32":
         return 1.0
-    return (alone_s - input_s * _samples(start.setting)) / blocks_s
+    return (alone_s - input_s * _samples(start.setting)) / timed_s
 
 
 def _samples(setting: Setting) -> float:

@@ -111,7 +111,7 @@ def _from_own(measured: MeasuredScales, target: Point) -> Iterator[Case]:
 
 
 def _unseen(measured: MeasuredScales, target: Point) -> Case:
-    """Predict a scale as if its benchmark had never run: only its blocks are its own."""
+    """Predict a scale as if its benchmark had never run: only its timed steps are its own."""
     name = target.benchmark
     others = tuple(point for point in measured.points if point.benchmark != name)
     groups = measured.contention

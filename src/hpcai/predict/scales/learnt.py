@@ -1,4 +1,4 @@
-"""What the steps of a study tell of input and exchange, beyond blocks and calls that were timed by themselves."""
+"""What the steps of a study tell of input and exchange, beyond steps and calls that were timed by themselves."""
 
 import math
 import statistics

@@ -1,6 +1,6 @@
 """A step at other numbers of ranks: t(p) = contention x slowest rank x computing + what of the exchange shows.
 
-Computing starts from one measured scale, and changes as the blocks of its network and the input of its samples do.
+Computing starts from one measured scale, and changes as the timed step of its network and the input of its samples do.
 Nothing is fitted to the scales that are asked for.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.model_limits import why_not_calibrated
-from hpcai.predict.scales.computing import OTHER_PRECISION, calibration_to_blocks, change_of
+from hpcai.predict.scales.computing import OTHER_PRECISION, calibration_to_step, change_of
 from hpcai.predict.scales.exchange import cycle_of
 from hpcai.predict.scales.measured import MeasuredScales
 from hpcai.predict.scales.parts import Parts, parts_of
@@ -86,7 +86,7 @@ def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> Scale
         return ScaleStep(math.nan, reason=reason)
     input_s = measured.learnt.input_s.get((start.benchmark, start.engine), 0.0)
     change = change_of(measured, start, alone_s, asked.setting, input_s)
-    reason = change.reason or why_not_calibrated(calibration_to_blocks(measured, start, alone_s, input_s))
+    reason = change.reason or why_not_calibrated(calibration_to_step(measured, start, alone_s, input_s))
     if reason:
         return ScaleStep(math.nan, reason=reason)
     compute_s = alone_s * change.ratio
@@ -99,12 +99,12 @@ def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> Scale
 
 
 def predict_unseen(measured: MeasuredScales, target: Point, factor: float) -> ScaleStep:
-    """Return the step of a benchmark none of whose runs counts: its blocks times a factor of other benchmarks.
+    """Return the step of a benchmark none of whose runs counts: its timed step times a factor of others'.
 
     Parameters
     ----------
     measured
-        Without anything of the benchmark but its blocks.
+        Without anything of the benchmark but its timed steps.
     target
         What is predicted; only its setting counts.
     factor
@@ -156,8 +156,8 @@ def _alone_s(start: Point, parts: Parts) -> tuple[float, str]:
 
 
 def calibration_of(measured: MeasuredScales, point: Point) -> float:
-    """Return computing of a measured scale, with its input, over its blocks; NaN where either is not known."""
+    """Return computing of a measured scale, with its input, over its timed step; NaN where either is not known."""
     parts = _parts(measured, point, Asked(point.setting, cycle_of(point)))
     alone_s, reason = _alone_s(point, parts)
-    found = math.nan if reason else calibration_to_blocks(measured, point, alone_s, 0.0)
+    found = math.nan if reason else calibration_to_step(measured, point, alone_s, 0.0)
     return math.nan if reason or why_not_calibrated(found) else found

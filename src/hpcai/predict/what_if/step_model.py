@@ -1,10 +1,9 @@
 """The step time of a measured training at another scale, link, precision or compression.
 
-The compute time is the sum of timed blocks (or the roofline of the layers, or kernel regressors) times one factor that
-makes the model match the measured step of the starting point. Exchanging gradients is a ring allreduce over measured
-or assumed links, after computing: no overlap, as with gradients that travel as one group.
-With overlap, messages of equal size
-become ready at equal intervals of the backward pass and travel one after another.
+The compute time is that of timed steps or their blocks (or the roofline of the layers, or kernel regressors) times one
+factor that makes the model match the measured step of the starting point. Exchanging gradients is a ring allreduce over
+measured or assumed links, after computing: no overlap, as with gradients that travel as one group. With overlap,
+messages of equal size become ready at equal intervals of the backward pass and travel one after another.
 """
 
 import math
@@ -274,7 +273,7 @@ def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor
 
 
 def blocks_model(network: LayerList, steps: Sequence[StepTimes]) -> StepModel:
-    """Return the step of a network as the sum of its timed blocks, at their batches and in their precision."""
+    """Return the step of a network as it was timed, whole or in blocks, at those batches and in that precision."""
 
     def compute(samples: float, precision: str) -> ComputeTime:
         found = compute_at(steps, network.name, samples, precision)

@@ -33,9 +33,13 @@ def draw(tables: Tables) -> Figure:
     return plot_mlperf_prediction(*(tables[name] for name in names))
 
 
+@pytest.fixture(scope="module")
+def figure(tables: Tables) -> Figure:
+    return draw(tables)
+
+
 @pytest.mark.filterwarnings("error::UserWarning")
-def test_figure_can_be_read(tables: Tables) -> None:
-    figure = draw(tables)
+def test_figure_can_be_read(figure: Figure) -> None:
     figure.draw_without_rendering()
     texts = visible_texts(figure)
     assert overlaps(texts) == []
@@ -43,8 +47,8 @@ def test_figure_can_be_read(tables: Tables) -> None:
     assert "nan" not in " ".join(text.get_text() for text in texts).lower()
 
 
-def test_every_result_is_drawn_in_each_panel(tables: Tables) -> None:
-    figure, errors = draw(tables), tables["mlperf_leave_one_out"]
+def test_every_result_is_drawn_in_each_panel(tables: Tables, figure: Figure) -> None:
+    errors = tables["mlperf_leave_one_out"]
     assert points(figure, "published") == 3 * len(errors)
     assert points(figure, "left-out") == (errors["reason"] == "").sum()
     references = (tables["mlperf_curves"]["kind"] == "reference").sum()

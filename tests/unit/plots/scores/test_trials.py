@@ -24,6 +24,16 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return make_scores(tmp_path_factory.mktemp("tables"))
 
 
+@pytest.fixture(scope="module")
+def small(tables: Tables) -> Figure:
+    return draw(tables)
+
+
+@pytest.fixture(scope="module")
+def large(tables: Tables) -> Figure:
+    return draw(enlarge(tables))
+
+
 def draw(tables: Tables) -> Figure:
     return plot_scores(tables["run_scores"], tables["scores"])
 
@@ -49,15 +59,15 @@ def enlarge(tables: Tables) -> Tables:
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
-@pytest.mark.parametrize("large", [False, True])
-def test_figure_can_be_read(tables: Tables, large: bool) -> None:
-    figure = draw(enlarge(tables) if large else tables)
+@pytest.mark.parametrize(("name", "panels"), [("small", 4), ("large", 10)])
+def test_figure_can_be_read(request: pytest.FixtureRequest, name: str, panels: int) -> None:
+    figure = request.getfixturevalue(name)
     figure.draw_without_rendering()
     texts = visible_texts(figure)
     assert overlaps(texts) == []
     assert outside(figure, texts) == []
     assert "nan" not in words(figure).lower()
-    assert len(figure.axes) == (10 if large else 4)
+    assert len(figure.axes) == panels
     assert "score: median, 95 % interval" in words(figure)
 
 
@@ -90,28 +100,28 @@ def test_equal_tables_give_equal_bytes(tables: Tables) -> None:
     assert to_svg(draw(tables)) == to_svg(draw(tables))
 
 
-def test_every_trial_that_earned_a_score_is_a_mark(tables: Tables) -> None:
+def test_every_trial_that_earned_a_score_is_a_mark(tables: Tables, small: Figure, large: Figure) -> None:
     scored = tables["run_scores"]
     earned = scored["rate_flop_per_s"].notna().sum() + scored["vflops_flop_per_s"].notna().sum()
-    assert points(draw(tables), "trials") == earned
-    assert points(draw(enlarge(tables)), "trials") == 2 * 4 * len(NAMES) * len(VARIANTS) * len(NODES)
+    assert points(small, "trials") == earned
+    assert points(large, "trials") == 2 * 4 * len(NAMES) * len(VARIANTS) * len(NODES)
 
 
-def test_coefficients_and_numbers_of_trials_are_written(tables: Tables) -> None:
-    found = words(draw(tables))
+def test_coefficients_and_numbers_of_trials_are_written(tables: Tables, small: Figure) -> None:
+    found = words(small)
     for score in tables["scores"].dropna(subset=["vflops_flop_per_s"]).itertuples():
         assert f"×{score.quality_coefficient_ratio:#.3g}" in found
     assert found.count("n = 4") == 2
-    assert {"n = 2", "n = 5"} <= {text.get_text() for text in visible_texts(draw(tables))}
+    assert {"n = 2", "n = 5"} <= {text.get_text() for text in visible_texts(small)}
 
 
-def test_a_panel_without_vflops_says_why(tables: Tables) -> None:
-    assert ERROR_METRIC(metric="mean_absolute_error") in words(draw(tables))
+def test_a_panel_without_vflops_says_why(small: Figure) -> None:
+    assert ERROR_METRIC(metric="mean_absolute_error") in words(small)
 
 
-def test_rates_that_span_much_have_a_logarithmic_axis(tables: Tables) -> None:
-    assert {axes.get_yscale() for axes in draw(enlarge(tables)).axes} == {"log"}
-    assert {axes.get_yscale() for axes in draw(tables).axes} == {"linear"}
+def test_rates_that_span_much_have_a_logarithmic_axis(small: Figure, large: Figure) -> None:
+    assert {axes.get_yscale() for axes in large.axes} == {"log"}
+    assert {axes.get_yscale() for axes in small.axes} == {"linear"}
 
 
 def test_a_scale_without_a_score_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from unit.predict.scales.made_scales import INPUT_S, alone_s, blocks_s, make_measured, make_point
 
 from hpcai.predict.scales import computing
-from hpcai.predict.scales.computing import MOST_INPUT_RATIO, calibration_to_blocks, change_of, input_per_sample_s
+from hpcai.predict.scales.computing import MOST_INPUT_RATIO, calibration_to_step, change_of, input_per_sample_s
 
 ONE = make_point("one", 1, 8)
 
@@ -53,9 +53,9 @@ def test_input_changes_as_samples_do_and_the_rest_as_blocks():
     assert found.ratio * slow_s == pytest.approx(1.2 * blocks_s(4) + 4 * INPUT_S)
     without = change_of(make_measured(), ONE, alone_s(8), smaller, 0.0)
     assert without.ratio == pytest.approx(blocks_s(4) / blocks_s(8))
-    assert without.basis.code == computing.BY_BLOCKS.code
+    assert without.basis.code == computing.BY_STEP.code
 
 
 def test_blocks_are_calibrated_without_input():
-    assert calibration_to_blocks(make_measured(), ONE, alone_s(8), INPUT_S) == pytest.approx(1)
-    assert calibration_to_blocks(make_measured(steps=()), ONE, alone_s(8), INPUT_S) == 1
+    assert calibration_to_step(make_measured(), ONE, alone_s(8), INPUT_S) == pytest.approx(1)
+    assert calibration_to_step(make_measured(steps=()), ONE, alone_s(8), INPUT_S) == 1
