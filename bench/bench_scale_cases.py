@@ -211,9 +211,14 @@ def _with_own_scales(measured: MeasuredScales, wanted: Sequence[Wanted]) -> list
 
 
 def beside_own_scales(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the cases with ``host_ratio``, by what the study's scales take longer at that time than in the study."""
+    """Return the cases with ``host_ratio``, by what the study's scales take longer at that time than in the study.
+
+    Without a scale of its benchmark, a case has none.
+    """
+    if rows.empty:
+        return rows
     is_own = rows["question"] == ""
-    cases, own = rows[~is_own].copy(), rows[is_own].sort_values("started_s")
+    cases, own = rows[~is_own].assign(host_ratio=math.nan), rows[is_own].sort_values("started_s")
     own = own.assign(ratio=own["measured_s"] / own["predicted_s"])
     print("steps of the study's own scales now over the study's, in the order of time")
     for benchmark, known in own.groupby("benchmark"):
@@ -286,7 +291,7 @@ def _report(table: pd.DataFrame, wanted: int) -> int:
         inside = known["measured_s"].between(known["low_s"], known["high_s"]).mean()
         error = (known["predicted_s"] / known["measured_s"] - 1).abs().median()
         print(f"steps as measured: {inside:.1%} inside, median error {error:.1%}; all below at the study's speed")
-        known = known.assign(measured_s=known["measured_s"] / known["host_ratio"])
+        known = known.assign(measured_s=known["measured_s"] / known["host_ratio"]).dropna(subset=["measured_s"])
     known = known.assign(
         error=known["predicted_s"] / known["measured_s"] - 1,
         inside=known["measured_s"].between(known["low_s"], known["high_s"]),

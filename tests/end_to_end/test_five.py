@@ -215,7 +215,7 @@ def table(study, name):
 
 def test_scores_follow_the_suites(study):
     trials = table(study, "run_scores").set_index("run_id")
-    assert len(trials) == 14
+    assert len(trials) == 13
     assert trials["rate_flop_per_s"].to_numpy() == pytest.approx(
         (trials["train_rate_samples_per_s"] * trials["flop_per_sample"]).to_numpy()
     )
@@ -227,7 +227,7 @@ def test_scores_follow_the_suites(study):
     assert others["vflops_flop_per_s"].isna().all()
     assert others["reason"].str.contains("no VFLOPS").all()
     scores = table(study, "scores")
-    assert len(scores) == 13
+    assert len(scores) == 12
     assert scores["n_scored"].sum() == len(trials)
     assert scores["statistic"].str.fullmatch(r"one run|median of \d+").all()
     by_throughput = scores["train_rate_samples_per_s"] * scores["flop_per_sample"]
