@@ -4,7 +4,7 @@ The predictor knows a study's results (`make run`, `make predict`). The cases va
 (groups, or fusion with its cycle) and, where the study has it, precision; which of all possible ones are measured, a
 seed decides before anything is. Each case is predicted as the command does it, from all measured scales, with the
 interval that the study's own held-out errors give. Cases of one benchmark that share ranks, fusion and cycle train one
-after another in ranks that stay, because starting takes longer than 40 steps. It takes 30 minutes.
+after another in ranks that stay, because starting takes longer than 40 steps. It takes 26 minutes.
 
 A scale that the study has trains before, between and after the cases of its benchmark, in the same way. Its step over
 the study's tells how much slower the host is at that time than when the study ran, which no predictor can know. The

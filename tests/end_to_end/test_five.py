@@ -42,7 +42,7 @@ def records(study):
 
 
 def test_every_run_trains_to_its_end_with_equal_ranks(records):
-    assert len(records) == 12
+    assert len(records) == 13
     for name, record in records.items():
         assert record.outcome in FINISHED, f"{name}: {record.reason}"
         assert len({rank.weights_sha256 for rank in record.ranks}) == 1, name
@@ -215,7 +215,7 @@ def table(study, name):
 
 def test_scores_follow_the_suites(study):
     trials = table(study, "run_scores").set_index("run_id")
-    assert len(trials) == 13
+    assert len(trials) == 14
     assert trials["rate_flop_per_s"].to_numpy() == pytest.approx(
         (trials["train_rate_samples_per_s"] * trials["flop_per_sample"]).to_numpy()
     )
@@ -227,7 +227,7 @@ def test_scores_follow_the_suites(study):
     assert others["vflops_flop_per_s"].isna().all()
     assert others["reason"].str.contains("no VFLOPS").all()
     scores = table(study, "scores")
-    assert len(scores) == 12
+    assert len(scores) == 13
     assert scores["n_scored"].sum() == len(trials)
     assert scores["statistic"].str.fullmatch(r"one run|median of \d+").all()
     by_throughput = scores["train_rate_samples_per_s"] * scores["flop_per_sample"]

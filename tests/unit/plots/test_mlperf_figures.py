@@ -124,7 +124,7 @@ def test_weak_scales_that_do_not_fit_are_marked(reason: str, *, marked: bool) ->
 
 @pytest.mark.parametrize("topic", OWN)
 def test_equal_tables_give_equal_bytes(topic: str) -> None:
-    tables = make_tables(2, ("v0.7",))
+    tables = make_tables(2, ("v0.7", "v1.0"))
     assert to_svg(draw_figure(topic, tables)) == to_svg(draw_figure(topic, tables))
 
 
