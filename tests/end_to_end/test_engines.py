@@ -111,7 +111,7 @@ def test_losses_of_jax_are_those_of_tensorflow(tmp_path, case):
 def test_jax_takes_the_same_steps_on_a_gpu_and_on_a_processor(tmp_path, benchmark):
     on_processor = plan_for_jax(benchmark, "jax", 1)
     data = prepared(on_processor, tmp_path)
-    device = {"device": Device(kind="gpu"), "accelerators_per_node": 1}
+    device = {"device": Device(kind="gpu"), "accelerators_per_node": 1, "ranks_per_node": 1}
     machine = on_processor.machine.model_copy(update=device)
     runs = {
         "processor": data.run("processor", on_processor),

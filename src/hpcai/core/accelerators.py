@@ -101,6 +101,11 @@ def uuids_of(visible: list[str] | None, listed: tuple[Accelerator, ...]) -> list
     return [_uuid_of(name, listed) for name in names]
 
 
+def model_of(uuid: str, listed: tuple[Accelerator, ...]) -> str:
+    """Return the model of the GPU with a UUID, its own or that of one of its parts; blank if unknown."""
+    return next((gpu.name for gpu in listed if uuid in (gpu.uuid, *gpu.parts)), "")
+
+
 def _uuid_of(name: str, listed: tuple[Accelerator, ...]) -> str:
     if name.isdecimal():
         return _own(listed[int(name)]) if int(name) < len(listed) else ""

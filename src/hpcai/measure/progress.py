@@ -40,7 +40,9 @@ class Progress:
         for epoch in done[self._shown :]:
             quality = "" if epoch.quality is None else f", quality {epoch.quality:.4f}"
             target = f" (target {self._plan.benchmark.target.value:g})" if quality else ""
-            say(self._plan, f"epoch {epoch.epoch}: loss {epoch.train_loss:.4f}{quality}{target}, {epoch.train_s:.1f} s")
+            digits = 1 if epoch.train_s >= 1 else 3
+            words = f"loss {epoch.train_loss:.4f}{quality}{target}, {epoch.train_s:.{digits}f} s"
+            say(self._plan, f"epoch {epoch.epoch}: {words}")
         self._shown = max(self._shown, len(done))
 
 

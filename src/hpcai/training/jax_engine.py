@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hpcai.config.machine import Device, Precision
 from hpcai.config.runs import Point
-from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
+from hpcai.core.accelerators import find_accelerators, model_of, uuids_of, visible_names
 from hpcai.training.accelerators import position_of
 from hpcai.training.affinity import accelerator_of
 from hpcai.training.collectives.jax import AXES, double_precision, mesh_of_ranks, on_each_rank
@@ -32,6 +32,9 @@ from hpcai.training.workload import Batch, Streams, Workload
 PRODUCTS: dict[Precision, str] = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
 """How XLA multiplies float32 matrices: by default an accelerator would use TF32 for fp32. The policy of bf16 leaves
 little work in float32."""
+ON_GPUS = {"xla_gpu_force_conv_nhwc": True}
+"""Options of XLA: by default it puts channels first for 3-D convolutions, and transposes to find slower algorithms of
+cuDNN."""
 EVERYWHERE, OWN = PartitionSpec(), PartitionSpec(AXES)
 Arrays = list[jax.Array]
 
@@ -49,10 +52,11 @@ def configure_device(device: Device, threads: int, local_rank: int) -> str:
         return device.model or "cpu"
     jax.config.update("jax_platforms", "cuda,cpu")
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbered as by the driver and Slurm
-    visible = len(uuids_of(visible_names(os.environ), find_accelerators())) or 1
-    place = position_of(local_rank, visible)
+    listed = find_accelerators()
+    uuids = uuids_of(visible_names(os.environ), listed) or [""]
+    place = position_of(local_rank, len(uuids))
     jax.config.update("jax_cuda_visible_devices", str(place))
-    return device.model or f"accelerator {accelerator_of(os.environ, place)}"
+    return model_of(uuids[place], listed) or device.model or f"accelerator {accelerator_of(os.environ, place)}"
 
 
 class State(NamedTuple):
@@ -80,6 +84,7 @@ class Engine:
         self._workload, self._seed = workload, seeds.dropout
         self._point: Point = workload.plan.point
         self._mesh = mesh_of_ranks(self._point)
+        self._options = ON_GPUS if workload.plan.machine.device.kind == "gpu" else None
         jax.config.update("jax_default_matmul_precision", PRODUCTS[self._point.precision])
         self.model = workload.build_model(seeds)
         self.optimizer = workload.build_optimizer()
@@ -90,7 +95,7 @@ class Engine:
         self._state = self._first_state()
         self._train_compiled = self._compiled(self._train, (SPLIT, EVERYWHERE))
         self._accumulate_compiled = self._compiled(self._accumulate, SPLIT)
-        self._evaluate_compiled = jax.jit(self._evaluate)
+        self._evaluate_compiled = jax.jit(self._evaluate, compiler_options=self._options)
 
     @property
     def parameters(self) -> int:
@@ -124,7 +129,7 @@ class Engine:
     def _compiled(self, step: Callable[..., Any], outputs: Any) -> Callable[..., Any]:  # noqa: ANN401  a tree
         """Compile each rank's step as one program of all ranks; the new state reuses the old state's memory."""
         parts = on_each_rank(step, self._mesh, (SPLIT, OWN), outputs)
-        compiled: Callable[..., Any] = jax.jit(parts, donate_argnums=0)
+        compiled: Callable[..., Any] = jax.jit(parts, donate_argnums=0, compiler_options=self._options)
         return compiled
 
     # ---- steps

@@ -10,6 +10,7 @@ from hpcai.core.accelerators import (
     Driver,
     find_accelerators,
     find_driver,
+    model_of,
     read_driver,
     read_list,
     uuids_of,
@@ -126,3 +127,7 @@ def test_visible_accelerators_have_the_uuids_of_the_list(visible, listed, expect
 def test_amd_has_variables_of_its_own() -> None:
     assert visible_names({"ROCR_VISIBLE_DEVICES": "2, 3"}) == ["2", "3"]
     assert visible_names({"CUDA_VISIBLE_DEVICES": ""}) is None
+
+
+def test_a_part_has_the_model_of_its_gpu():
+    assert [model_of(uuid, DIVIDED) for uuid in (FIRST, OTHER_PART, "", "GPU-unknown")] == ["one", "two", "", ""]

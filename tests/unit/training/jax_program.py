@@ -10,6 +10,7 @@ if __name__ == "__main__":
 import numpy as np
 from unit.training.training_plans import make_plan
 
+from hpcai.config.machine import Device
 from hpcai.config.runs import RunPlan
 from hpcai.training import collective
 from hpcai.training.engines import steps_of
@@ -27,7 +28,10 @@ def plan_for(engine: str) -> RunPlan:
 def take_steps(engine: str) -> dict[str, Any]:
     """Return losses, evaluation rows and digests; `collective` must have been started."""
     random = np.random.default_rng(2)
-    steps = steps_of(engine).Engine(CosmoFlow(plan_for(engine)), SEEDS)
+    plan = plan_for(engine)
+    # XLA must know the options of GPUs, which it ignores on a processor.
+    machine = plan.machine.model_copy(update={"device": Device(kind="gpu")})
+    steps = steps_of(engine).Engine(CosmoFlow(plan.model_copy(update={"machine": machine})), SEEDS)
     fresh = steps.digest()
     steps.synchronise()
     steps.warm_up()

@@ -152,6 +152,18 @@ def test_variables_and_predictions_are_float32_in_each_precision(precision: str,
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.parametrize("engine", ["jax", "tensorflow"])
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_xla_computes_the_first_block_in_tf32_on_gpus(engine: str, kind: str) -> None:
+    workload = CosmoFlow(make_plan(point={"precision": "bf16", "engine": engine}))
+    device = workload.plan.machine.device.model_copy(update={"kind": kind})
+    machine = workload.plan.machine.model_copy(update={"device": device})
+    model = CosmoFlow(workload.plan.model_copy(update={"machine": machine})).build_model(SEEDS)
+    first, *others = (layer.compute_dtype for layer in model.layers if "conv" in layer.name)
+    assert first == ("float32" if (engine, kind) == ("jax", "gpu") else "bfloat16")
+    assert set(others) == {"bfloat16"}
+
+
 @pytest.mark.parametrize(("edge", "conv_layers"), [(16, 3), (16, 4), (32, 5)])
 def test_bf16_gradients_are_those_of_fp32_but_for_rounding(edge: int, conv_layers: int) -> None:
     """oneDNN's bfloat16 convolutions on an edge of 2 have wrong gradients: such layers must compute in float32."""
