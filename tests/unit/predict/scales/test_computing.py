@@ -1,4 +1,4 @@
-"""Input beyond blocks, and how computing changes with the batch."""
+"""Input beyond timed steps, and how computing changes with the batch."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def input_of(step_s, **changes):
     return input_per_sample_s(make_measured(point, make_point("two", 1, 8), **changes), "one", "horovod")
 
 
-def test_input_is_what_one_rank_takes_beyond_its_blocks():
+def test_input_is_what_one_rank_takes_beyond_the_timed_step():
     assert input_of(alone_s(8)) == pytest.approx(INPUT_S)
     assert input_of(0.9 * blocks_s(8)) == 0
     assert input_per_sample_s(make_measured(make_point("one", 2, 8)), "one", "horovod") == 0
@@ -43,7 +43,7 @@ def test_more_than_input_can_explain_is_not_taken_for_input():
     assert input_of(1.01 * most_s) == 0
 
 
-def test_input_changes_as_samples_do_and_the_rest_as_blocks():
+def test_input_changes_as_samples_do_and_the_rest_as_timed_steps():
     smaller = replace(ONE.setting, global_batch=4)
     found = change_of(make_measured(), ONE, alone_s(8), smaller, INPUT_S)
     assert found.ratio == pytest.approx(alone_s(4) / alone_s(8))
@@ -56,6 +56,6 @@ def test_input_changes_as_samples_do_and_the_rest_as_blocks():
     assert without.basis.code == computing.BY_STEP.code
 
 
-def test_blocks_are_calibrated_without_input():
+def test_timed_steps_are_calibrated_without_input():
     assert calibration_to_step(make_measured(), ONE, alone_s(8), INPUT_S) == pytest.approx(1)
     assert calibration_to_step(make_measured(steps=()), ONE, alone_s(8), INPUT_S) == 1
