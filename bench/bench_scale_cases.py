@@ -36,7 +36,7 @@ import pandas as pd
 from plans import WARM_STEPS, bench_plan, launch_ranks, prepared
 from scipy.stats import binomtest
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import disturbance_of, look, say_disturbance, use_since
 from hpcai.core.errors import HpcaiError

@@ -117,7 +117,7 @@ def time_step(
     """
     import pandas as pd
 
-    from hpcai.config.load import write_plan
+    from hpcai.config.plan_file import write_plan
     from hpcai.core.errors import HpcaiError
 
     raw.mkdir(parents=True)

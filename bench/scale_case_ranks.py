@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from hpcai.config.load import read_plan
+from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.launchers.registry import local_rank_of
 from hpcai.training.affinity import pin_to_own_cores

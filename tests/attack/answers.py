@@ -16,7 +16,8 @@ from hpcai.campaign.doctor_text import diagnosis_as_dict
 from hpcai.campaign.efficiency import efficiency_table
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.compare.study import read_study
-from hpcai.config.load import load_campaign, read_plan, refuse_loose_files
+from hpcai.config.load import load_campaign, refuse_loose_files
+from hpcai.config.plan_file import read_plan
 from hpcai.core.files import file_sha256
 from hpcai.core.table_files import read_parquet
 from hpcai.data.manifest import read_manifest, verify_dataset

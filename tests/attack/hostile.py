@@ -17,7 +17,8 @@ from attack.hostile_files import CANARY, make
 from attack.tally import Tally
 from workflow_project import ROOT
 
-from hpcai.config.load import load_study_file, read_plan
+from hpcai.config.load import load_study_file
+from hpcai.config.plan_file import read_plan
 from hpcai.config.reading import Problems
 from hpcai.config.run_table import read_rows
 from hpcai.config.runs import RunRow

@@ -17,7 +17,8 @@ from attack.tally import Tally
 from end_to_end.hit_ranks import ranks_of
 from workflow_project import STUB_RANKS, Project, edit_yaml
 
-from hpcai.config.load import load_study_file, write_plan
+from hpcai.config.load import load_study_file
+from hpcai.config.plan_file import write_plan
 from hpcai.records.files import read_record
 from hpcai.records.run import FINISHED, RunRecord
 

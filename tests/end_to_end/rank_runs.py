@@ -14,7 +14,7 @@ import psutil
 import pytest
 import yaml
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.data.pack import pack_dataset
 from hpcai.data.prepare import prepare_dataset

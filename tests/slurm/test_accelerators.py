@@ -9,7 +9,7 @@ from end_to_end.rank_runs import prepared
 from end_to_end.test_accelerators import FAKED, UUIDS, gpu_plan
 from slurm.test_launchers import run_job
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 
 LISTED = "\n".join(f"GPU {number}: one (UUID: {uuid})" for number, uuid in enumerate(UUIDS))
 PER_TASK = "command[command.index('--overlap'):command.index('--overlap')] = ['--gpus-per-task=1']"

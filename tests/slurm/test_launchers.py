@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from end_to_end.test_ranks import make_cubes, small_plan
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.data.stage_folder import MARKER
 
 LAUNCHERS = ("srun", "mpirun", "horovodrun", "spawn")

@@ -6,7 +6,8 @@ import shutil
 import pytest
 from workflow_project import ROOT, edit_yaml
 
-from hpcai.config.load import load_study_file, read_plan
+from hpcai.config.load import load_study_file
+from hpcai.config.plan_file import read_plan
 
 RUN = "cosmoflow_mini/fp32/n1x1/r1"
 RECORD = f"results/runs/{RUN}/record.json"

@@ -15,7 +15,7 @@ from unit.mlperf_hpc.analysis.test_prediction_command import SCALES, write_syste
 from unit.record_factory import make_plan
 from workflow_project import ROOT
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.core.extras import EXTRA_OF
 from hpcai.parsers.xspace import xspace_class
 

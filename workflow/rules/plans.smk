@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.config.runs import runs_at_each_batch
 
 if workflow.is_main_process:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
-from hpcai.config.load import read_plan
+from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import ConfigError, RecordError

@@ -1,6 +1,5 @@
 """Read and check a study with all its files before anything else happens; report all errors at once."""
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -15,14 +14,12 @@ from hpcai.config.published import Published
 from hpcai.config.reading import Model, Problems, Words, read_yaml, shorten, validate
 from hpcai.config.rounds import check_rounds
 from hpcai.config.run_table import read_rows
-from hpcai.config.runs import Point, RunPlan, RunRow, WeakRow
+from hpcai.config.runs import Point, RunRow, WeakRow
 from hpcai.config.sharing import Sharing
 from hpcai.config.study import Study, configuration_folder
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.core.errors import ConfigError
-from hpcai.core.files import read_regular, write_atomically
 from hpcai.core.messages import Message
-from hpcai.core.sealed import seal, unseal
 
 NO_FP16 = Message("load.no_fp16", "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
 TF32_BY_JAX = Message(
@@ -383,28 +380,3 @@ def _check_seeds(campaign: Campaign, problems: Problems) -> None:
             problems.add(
                 "study", "seed", campaign.study.seed, f"another seed, because {run_id} and {other} would share one"
             )
-
-
-def write_plan(plan: RunPlan, path: Path) -> None:
-    """Write a plan as JSON atomically."""
-    write_atomically(path, (plan_text(plan) + "\n").encode())
-
-
-def plan_text(plan: RunPlan) -> str:
-    """Return the content of a plan's file, with its digest and without the last line break."""
-    text = json.dumps(plan.model_dump(mode="json"), indent=1, sort_keys=True)
-    return seal(f"{text}\n".encode()).decode().removesuffix("\n")
-
-
-def read_plan(path: Path) -> RunPlan:
-    """Read and check a plan.
-
-    Raises
-    ------
-    ConfigError
-        If the file is not a valid plan, or was changed since it was written.
-    """
-    try:
-        return RunPlan.model_validate_json(unseal(read_regular(path)).text)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: no valid run plan; remove it and start the workflow again: {error}") from error

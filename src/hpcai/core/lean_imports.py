@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-NEEDLESS = ("h5py", "jax", "matplotlib", "pandas", "PIL", "scipy.sparse")
+NEEDLESS = ("h5py", "jax", "matplotlib", "pandas", "PIL", "scipy.sparse", "setuptools")
 """Packages that TensorFlow and Keras import if available, for plots, tables, old file formats and JAX models."""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpcai.config.load import read_plan, write_plan
+from hpcai.config.plan_file import read_plan, write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import say_disturbance
 from hpcai.core.errors import RecordError, RunRefusedError

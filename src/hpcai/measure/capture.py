@@ -3,7 +3,7 @@
 from fnmatch import fnmatch
 from pathlib import Path
 
-from hpcai.config.load import read_plan
+from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at

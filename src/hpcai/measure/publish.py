@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hpcai.config.load import read_plan
+from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ConfigError, RecordError, RunRefusedError
 from hpcai.core.files import sync, write_atomically

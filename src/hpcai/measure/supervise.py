@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from hpcai.config.load import read_plan
 from hpcai.config.machine import scratch_path, this_node
+from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.data.stage_folder import every_stage

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from hpcai.catalogue.points import POINT
-from hpcai.config.load import read_plan
+from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ParseError

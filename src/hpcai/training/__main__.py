@@ -18,7 +18,7 @@ import threading  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 from hpcai.config.base import Engine  # noqa: E402
-from hpcai.config.load import read_plan  # noqa: E402
+from hpcai.config.plan_file import read_plan  # noqa: E402
 from hpcai.core.errors import HpcaiError  # noqa: E402
 from hpcai.core.lean_imports import NEEDLESS, without  # noqa: E402
 from hpcai.data.stage_folder import clean_stage, own_stage  # noqa: E402

@@ -9,7 +9,8 @@ from typing import Any
 from unit.record_factory import make_plan, make_record
 
 from hpcai.campaign.controller_note import this_controller, write_note
-from hpcai.config.load import load_study_file, write_plan
+from hpcai.config.load import load_study_file
+from hpcai.config.plan_file import write_plan
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunPlan
 from hpcai.core.files import file_sha256

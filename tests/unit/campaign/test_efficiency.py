@@ -9,7 +9,7 @@ from unit.record_factory import make_machine, make_record, write_records
 
 from hpcai.campaign.efficiency import EFFICIENCY_COLUMNS, UNKNOWN_TIMES, efficiency_table
 from hpcai.cli.main import call
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.core.errors import ConfigError
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
 from hpcai.records.files import write_json

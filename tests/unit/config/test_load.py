@@ -1,6 +1,5 @@
 """Every mistake in the configuration gives one line with file, dotted key, found value and allowed values."""
 
-import errno
 import re
 import shutil
 from contextlib import nullcontext
@@ -24,8 +23,6 @@ from hpcai.config.load import (
     UNKNOWN_WORKLOAD,
     load_campaign,
     load_study_file,
-    read_plan,
-    write_plan,
 )
 from hpcai.config.study import STAGING_ON_CLOCK
 from hpcai.config.workloads import BENCHMARKS
@@ -359,7 +356,7 @@ def test_all_files_of_the_project_are_valid(folder):
     assert set(load_study_file(folder / STUDY).benchmarks) == set(benchmarks)
 
 
-def test_plans(folder, tmp_path):
+def test_plans(folder):
     campaign = load_study_file(folder / STUDY)
     plans = campaign.plans()
     assert len(plans) == sum(row.repeats for row in campaign.rows)
@@ -368,27 +365,6 @@ def test_plans(folder, tmp_path):
     assert len(set(seeds)) == len(seeds)
     plan = plans["cosmoflow_tiny/fp32/n1x2/r1"]
     assert plan.local_batch * 2 == plan.global_batch
-    write_plan(plan, tmp_path / "plan.json")
-    assert read_plan(tmp_path / "plan.json") == plan
-    assert read_plan(tmp_path / "plan.json").digest == plan.digest
-    text = (tmp_path / "plan.json").read_text()
-    for damaged in ("{}", text.replace('"max_epochs": 40', '"max_epochs": 41', 1)):
-        (tmp_path / "plan.json").write_text(damaged)
-        with pytest.raises(ConfigError, match="no valid run plan"):
-            read_plan(tmp_path / "plan.json")
-
-
-def test_a_plan_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):
-    plan, path = load_study_file(folder / STUDY).plans()["cosmoflow_tiny/fp32/n1x2/r1"], tmp_path / "plan.json"
-    write_plan(plan, path)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("hpcai.core.files.os.fdopen", full)
-    with pytest.raises(OSError, match="No space"):
-        write_plan(plan.model_copy(update={"study": "another"}), path)
-    assert read_plan(path) == plan
 
 
 def test_each_kind_of_profile_has_one_run_for_each_variant(folder):

@@ -6,7 +6,7 @@ from unit.record_factory import make_record
 from unit.refusals import refused
 from unit.training.training_plans import make_plan
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.core.errors import ConfigError
 from hpcai.core.sealed import unseal
 from hpcai.measure import capture as module

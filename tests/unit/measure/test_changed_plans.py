@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from unit.record_factory import make_record
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.config.study import Limits
 from hpcai.core.errors import ConfigError
 from hpcai.measure.publish import CAPTURE, DIGEST, RAW, RECORD, kept_plan, refuse_changed

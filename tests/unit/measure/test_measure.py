@@ -16,8 +16,8 @@ from unit.measure.test_supervise import make_pack
 from unit.record_factory import make_plan, make_provenance, make_record
 from unit.refusals import refused
 
-from hpcai.config.load import write_plan
 from hpcai.config.machine import this_node
+from hpcai.config.plan_file import write_plan
 from hpcai.config.study import Limits
 from hpcai.core.disturbance import CoreUse, Quietness, Tolerance
 from hpcai.core.errors import DatasetError, ResultsError, RunInterruptedError, RunRefusedError

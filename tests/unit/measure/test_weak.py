@@ -11,7 +11,7 @@ from unit.measure.fake_launchers import fake
 from unit.record_factory import make_plan, make_provenance, make_record
 from unit.refusals import refused
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.study import Limits
 from hpcai.core.disturbance import CoreUse, Quietness, Tolerance

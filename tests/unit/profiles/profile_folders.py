@@ -6,7 +6,7 @@ from typing import Any
 
 from unit.record_factory import make_record
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.config.runs import ProfileKind
 from hpcai.core.files import file_sha256
 from hpcai.profiles.profile import Profile

@@ -3,7 +3,7 @@
 import pytest
 from unit.profiles.profile_folders import STEPS_S, make_profile
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.core.errors import ParseError, RecordError
 from hpcai.core.files import file_sha256
 from hpcai.profiles.profile import Profile

@@ -11,7 +11,8 @@ from browser.checks import missing_browser, open_browser
 from pydantic import ValidationError
 from unit.record_factory import make_image_benchmark, make_machine, make_provenance, make_record, write_records
 
-from hpcai.config.load import load_study_file, read_plan
+from hpcai.config.load import load_study_file
+from hpcai.config.plan_file import read_plan
 from hpcai.config.study import Study
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.core.sealed import unseal

@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from hpcai.config.load import read_plan
+from hpcai.config.plan_file import read_plan
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
 from hpcai.machine.kernels.reference_networks import build_model, reference_network

@@ -18,7 +18,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from hpcai.config.load import read_plan
+from hpcai.config.plan_file import read_plan
 from hpcai.core.disturbance import Tolerance
 from hpcai.core.errors import ConfigError
 from hpcai.core.machine_lock import machine_to_itself

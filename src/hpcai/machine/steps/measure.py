@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from hpcai.config.load import write_plan
+from hpcai.config.plan_file import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpcai.config.load import read_plan
+from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.lean_imports import NEEDLESS, without
 from hpcai.machine.work.step import Statistics, read_statistics, workload_of_one_rank, write_report

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hpcai.config.load import read_plan
+from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import HpcaiError
 from hpcai.core.lean_imports import NEEDLESS, without
