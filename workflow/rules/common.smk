@@ -1,6 +1,7 @@
 """Checks the whole configuration before any job starts, and determines the files that each target needs."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from hpcai.core.sealed import KEY
 
 if workflow.is_main_process:
     from hpcai.measure.publish import refuse_changed
+
+
+# Snakemake may be called by its path: rules then find the `hpcai` beside it, although nobody activated the environment.
+if shutil.which("hpcai") is None:
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
 
 def checked(check, *arguments):
