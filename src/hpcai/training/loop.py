@@ -256,7 +256,7 @@ class Training:
         losses: list[float] = []
         pending: tf.Tensor | None = None
         while len(starts_s) < planned and (not losses or np.isfinite(losses[-1])):
-            self._profiler.before_step(self._steps)
+            self._profiler.before_step(self._steps, pending)
             starts_s.append(monotonic_s())
             self._engine.set_learning_rate(self._workload.learning_rate(self._steps))
             micro_batches = list(islice(batches, self._plan.point.accumulation))

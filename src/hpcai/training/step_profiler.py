@@ -32,8 +32,16 @@ NO_ANSWER = Message(
 class StepProfiler(Protocol):
     """The training loop's interface to a profiler."""
 
-    def before_step(self, step: int) -> None:
-        """Open the window before the first profiled step; steps count from 0."""
+    def before_step(self, step: int, pending: tf.Tensor | None = None) -> None:
+        """Open the window before the first profiled step; steps count from 0.
+
+        Parameters
+        ----------
+        step
+            The next step.
+        pending
+            Loss of the step before it, which an accelerator may still be computing.
+        """
 
     def close(self) -> None:
         """Close the window after the last step, even if it was never opened."""
@@ -48,8 +56,10 @@ class _Window:
         self._open_window, self._close_window, self._is_open = open_window, close_window, False
         self._first_step = first_step
 
-    def before_step(self, step: int) -> None:
+    def before_step(self, step: int, pending: tf.Tensor | None = None) -> None:
         if step == self._first_step:
+            if pending is not None:
+                float(pending)  # what the step before still launches must not count
             self._open_window()
             self._is_open = True
 
@@ -83,8 +93,7 @@ def step_profiler(kind: Kind, raw: Path, rank: int) -> StepProfiler:
     if kind == "none" or rank > 0:
         return _Window(_nothing, _nothing)
     if kind == "cuda":
-        runtime = _cuda_runtime()
-        return _Window(runtime.cudaProfilerStart, runtime.cudaProfilerStop)
+        return _Window(*_cuda_profiling())
     if kind == "control":
         return _Window(lambda: _command("enable"), lambda: _command("disable"))
     return _Window(*_trace(raw / "tensorflow_profile", raw / "steps.xplane.pb"))
@@ -137,6 +146,21 @@ def _command(word: str) -> None:
 
 def _nothing() -> None:
     """Do nothing: this rank is not profiled."""
+
+
+def _cuda_profiling() -> tuple[Callable[[], None], Callable[[], None]]:
+    """Return what begins and ends the profiling of this process's accelerator, each after all work given to it."""
+    runtime = _cuda_runtime()
+
+    def start() -> None:
+        runtime.cudaDeviceSynchronize()
+        runtime.cudaProfilerStart()
+
+    def stop() -> None:
+        runtime.cudaDeviceSynchronize()
+        runtime.cudaProfilerStop()
+
+    return start, stop
 
 
 def _cuda_runtime() -> ctypes.CDLL:

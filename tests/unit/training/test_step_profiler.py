@@ -78,22 +78,26 @@ def test_without_cuda_the_window_cannot_be_opened(tmp_path, monkeypatch):
 
 
 def test_cuda_tools_are_told_begin_and_end(tmp_path, monkeypatch):
+    """Each after all work given to the accelerator before: a loss is fetched one step late."""
     calls = []
 
     class Runtime:
-        def cudaProfilerStart(self):
-            calls.append("start")
+        def __getattr__(self, name):
+            return lambda: calls.append(name)
 
-        def cudaProfilerStop(self):
-            calls.append("stop")
+    class Loss:
+        def __float__(self):
+            calls.append("loss")
+            return 1.0
 
     monkeypatch.setattr(module.ctypes, "CDLL", lambda name: Runtime())
     profiler = step_profiler("cuda", tmp_path, rank=0)
+    opened = ["loss", "cudaDeviceSynchronize", "cudaProfilerStart"]
     for step in range(WARM_STEPS + 2):
-        assert calls == (["start"] if step > WARM_STEPS else [])
-        profiler.before_step(step)
+        assert calls == (opened if step > WARM_STEPS else [])
+        profiler.before_step(step, Loss())
     profiler.close()
-    assert calls == ["start", "stop"]
+    assert calls == [*opened, "cudaDeviceSynchronize", "cudaProfilerStop"]
 
 
 RECORD_BYTES, FRAME_BYTES, FILES = 1 << 20, 16, 8
