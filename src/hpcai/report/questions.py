@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.catalogue.points import SERIES
-from hpcai.core.text import say_rate, say_share
+from hpcai.core.text import say_count, say_rate, say_share
 from hpcai.report.material import Material
 
 MANY = 3
@@ -182,7 +182,8 @@ def _say_energy(material: Material) -> Question:
         why = _reasons(material, "power")
         return Question(asked, f"Not measured{f': {why}' if why else ''}.", *place, is_answered=False)
     mean = power["mean_power_w"].dropna() if "mean_power_w" in power else pd.Series(dtype=float)
-    words = f"{len(power)} meters of profiled runs" + (f", {_span(mean)} W on average" if not mean.empty else "")
+    average = f", {_span(mean)} W on average" if not mean.empty else ""
+    words = f"{say_count(len(power), 'meter')} of profiled runs{average}"
     return Question(asked, f"{words}.", *place)
 
 
