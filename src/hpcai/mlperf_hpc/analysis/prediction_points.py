@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS, SAME_SAMPLES_RATIO, name_editions
 
 STAGED_S = 1.0
 """Some logs have empty staging intervals, up to 0.85 s on a mean (mlperf_logs.md 4); these count as no staging."""
+MOST_SUBMISSIONS = 60
+"""Largest number of submissions of an edition that curves are fitted to: the cost grows with its cube, and that of
+leaving each out once with its fourth power. Published editions are far smaller; a campaign has a variant for each."""
+SURPLUS = Message(
+    "prediction_points.surplus",
+    "not used: one of {found} submissions, of which predictions take {most}, evenly over units and batches",
+)
 _NEEDED = ("run_s", "epochs", "epoch_s", "units", "global_batch_samples", "kept")
 
 
@@ -100,7 +108,7 @@ def point_sets(
             yield PointSet(
                 str(benchmark),
                 str(edition),
-                members.assign(edition=edition),
+                _thinned(members).assign(edition=edition),
                 _fitting(own, members, str(edition)),
                 joined,
             )
@@ -163,6 +171,18 @@ def _why_unusable(row: Mapping[Any, Any]) -> str:
     """Return what excludes a result from the fits; blank if nothing does."""
     missing = [name for name in _NEEDED if not _is_positive(row[name])]
     return f"without {', '.join(missing)}" if missing else ""
+
+
+def _thinned(members: pd.DataFrame) -> pd.DataFrame:
+    """Mark submissions beyond `MOST_SUBMISSIONS` as unusable; the rest are spread evenly over units and batches."""
+    usable = members[members["unusable"] == ""]
+    if len(usable) <= MOST_SUBMISSIONS:
+        return members
+    ordered = usable.sort_values(["units", "global_batch_samples"], kind="stable").index
+    kept = ordered[np.linspace(0, len(ordered) - 1, MOST_SUBMISSIONS).round().astype(int)]
+    surplus = usable.index.difference(kept)
+    reason = SURPLUS(found=len(usable), most=MOST_SUBMISSIONS)
+    return members.assign(unusable=members["unusable"].mask(members.index.isin(surplus), reason))
 
 
 def _is_positive(value: object) -> bool:

@@ -26,7 +26,12 @@ from hpcai.mlperf_hpc.analysis.prediction import (
     Configuration,
     join_curves,
 )
-from hpcai.mlperf_hpc.analysis.prediction_points import point_sets, with_staging_in_run
+from hpcai.mlperf_hpc.analysis.prediction_points import (
+    MOST_SUBMISSIONS,
+    SURPLUS,
+    point_sets,
+    with_staging_in_run,
+)
 from hpcai.mlperf_hpc.analysis.prediction_tables import (
     CURVE_COLUMNS,
     PREDICTION_COLUMNS,
@@ -41,6 +46,17 @@ from hpcai.mlperf_hpc.analysis.system_families import name_family, system_table
 from hpcai.mlperf_hpc.rounds.reading import read_round
 
 AT_512 = Configuration("OrgA1", "A1", 512, 512)
+
+
+def test_more_submissions_than_can_be_fitted_are_thinned_evenly() -> None:
+    """A campaign has one for each variant, at a few scales."""
+    rows = [result("A1", SCALES[n % 3], label=f"variant {n}", noise=1e-3 * n) for n in range(3 * MOST_SUBMISSIONS)]
+    points = points_of(rows)
+    assert len(points.submissions) == 3 * MOST_SUBMISSIONS
+    assert points.usable["units"].value_counts().to_dict() == dict.fromkeys(SCALES, MOST_SUBMISSIONS // 3)
+    surplus = set(points.submissions["unusable"]) - {""}
+    assert surplus == {SURPLUS(found=3 * MOST_SUBMISSIONS, most=MOST_SUBMISSIONS)}
+    assert len(points_of(rows[:MOST_SUBMISSIONS]).usable) == MOST_SUBMISSIONS
 
 
 def test_prediction_recovers_the_time_of_a_configuration_nobody_ran() -> None:
