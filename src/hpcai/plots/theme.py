@@ -72,6 +72,8 @@ TITLE = 34
 """Longest title that fits above one panel [characters]."""
 SLOT = 0.85
 """Width of one scale's tick label [inch]."""
+MOST_PANELS = 40
+"""Of one figure: nobody looks at more, and Matplotlib's layout of a thousand does not end."""
 NOTHING_MEASURED = Message("theme.nothing_measured", "Nothing was measured: {why}")
 
 
@@ -108,12 +110,19 @@ def new_figure(rows: int, columns: int, height: float = 3.1, slots: int = 0) -> 
 
 
 def panels(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Split a table into titled panels, one per benchmark and variant; `batch_64` comes before `batch_128`."""
+    """Split a table into titled panels, one per benchmark and variant; `batch_64` comes before `batch_128`.
+
+    The last of `MOST_PANELS` says how many there are beside them.
+    """
     parts = [
         (str(benchmark), str(variant), part) for (benchmark, variant), part in frame.groupby(["benchmark", "variant"])
     ]
     parts.sort(key=lambda one: (_by_number(one[0]), _by_number(one[1])))
-    return [(f"{benchmark}, {variant}", part) for benchmark, variant, part in parts]
+    titled = [(f"{benchmark}, {variant}", part) for benchmark, variant, part in parts]
+    if left := len(titled[MOST_PANELS:]):
+        last, part = titled[MOST_PANELS - 1]
+        titled = [*titled[: MOST_PANELS - 1], (f"{last}, {left:,} more in the tables", part)]
+    return titled
 
 
 def _by_number(name: str) -> list[tuple[str, int]]:

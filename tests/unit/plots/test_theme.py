@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from hpcai.plots.theme import TITLE, panels, set_title
+from hpcai.plots.theme import MOST_PANELS, TITLE, panels, set_title
 
 
 def test_variants_that_differ_by_a_number_are_in_its_order() -> None:
@@ -27,3 +27,10 @@ def test_a_title_takes_as_few_lines_as_hold_it(words: tuple[str, ...], lines: li
     set_title(axes, *words)
     assert axes.get_title(loc="left").split("\n") == lines
     assert all(len(line) <= TITLE + 1 for line in lines if "bbb" not in line)
+
+
+def test_a_campaigns_thousand_variants_do_not_all_get_a_panel():
+    table = pd.DataFrame({"benchmark": "cosmoflow", "variant": [f"v{number}" for number in range(MOST_PANELS + 1)]})
+    assert [title for title, _ in panels(table[:MOST_PANELS])] == [f"cosmoflow, v{n}" for n in range(MOST_PANELS)]
+    titles = [title for title, _ in panels(table)]
+    assert titles == [*(f"cosmoflow, v{n}" for n in range(MOST_PANELS - 1)), "cosmoflow, v39, 1 more in the tables"]
