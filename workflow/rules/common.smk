@@ -1,7 +1,6 @@
 """Checks the whole configuration before any job starts, and determines the files that each target needs."""
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,15 +11,14 @@ from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.load import load_campaign, read_settings, refuse_loose_files
 from hpcai.config.study import configuration_folder
 from hpcai.core.errors import ConfigError
+from hpcai.core.programs import let_be_found
 from hpcai.core.sealed import KEY
 
 if workflow.is_main_process:
     from hpcai.measure.publish import refuse_changed
 
 
-# Snakemake may be called by its path: rules then find the `hpcai` beside it, although nobody activated the environment.
-if shutil.which("hpcai") is None:
-    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+let_be_found("hpcai")  # rules call it, and snakemake may have been called by its path
 
 
 def checked(check, *arguments):

@@ -1,8 +1,11 @@
 """Programs: their location on the PATH, their exit status, and what one that failed said last."""
 
+import os
 import re
 import shutil
 import signal
+import sys
+from pathlib import Path
 
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
@@ -28,6 +31,12 @@ def find_program(name: str) -> str:
             f"{name}: program not found on the PATH; install it or choose another launcher in the profile"
         )
     return found
+
+
+def let_be_found(name: str) -> None:
+    """Put this Python's folder on the PATH unless a program is found: its environment may not have been activated."""
+    if shutil.which(name) is None:
+        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 def shell_status(return_code: int) -> int:
