@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NEEDLESS = ("h5py", "jax", "matplotlib", "pandas", "PIL", "scipy.sparse", "setuptools")
-"""Packages that TensorFlow and Keras import if available, for plots, tables, old file formats and JAX models."""
+"""Packages that TensorFlow and Keras import if available, for plots, tables, old file formats and JAX models;
+without setuptools, Python's own distutils serves."""
 
 
 def collect_less_often() -> None:
