@@ -90,7 +90,7 @@ def _say_blocks(times: pd.DataFrame) -> str:
     rows = [
         [
             str(row["batch"]), row["block"], row["kind"], f"{row['block_count']} x",
-            "" if pd.isna(row["cpu_time_s"]) else f"{1e3 * row['cpu_time_s']:.3f}",
+            "" if pd.isna(row["time_s"]) else f"{1e3 * row['time_s']:.3f}",
             "" if pd.isna(row["share_ratio"]) else f"{row['share_ratio']:.1%}",
         ]
         for row in times.to_dict("records")

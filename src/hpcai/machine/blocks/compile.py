@@ -1,17 +1,20 @@
-"""Compile a block as a function of its own, for several sets of operands."""
+"""Compile blocks as a function that computes them one after the other and reads the clock in between."""
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
-from hpcai.machine.blocks.trace import READ, Block
-from hpcai.predict.steps.report import SETS
+from hpcai.machine.blocks.trace import READ, Block, halve
 
 IGNORED = ("_class", "_gradient_op_type", "_output_shapes", "shared_name", "container")
 """Attributes that do not affect what an operation computes."""
+LARGE_BYTES = 2**20
+"""Variables of a block beyond this are in no cache of a core any more when the backward pass of a step comes to it."""
 SMALL = 64
 """Constants with up to this many integers distinguish blocks: axes, shapes, paddings."""
 
@@ -93,61 +96,94 @@ def variable_shapes(block: Block) -> list[tf.TensorShape]:
     return found
 
 
-def compile_block(
-    block: Block, graph: tf.compat.v1.GraphDef, values: Mapping[Any, Any], sets: int = SETS
-) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return a call that computes a block on one set of operands, and one that does so on several.
+Pass = Callable[[], tuple[NDArray[np.float64], Sequence[Sequence[tf.Tensor]]]]
+"""Computes blocks once; returns the time of each [s], shape (blocks,), and the outputs of each."""
 
-    The additional time of the second call, per additional set, is the block's time: both include the cost of a call,
-    which a step pays only once.
+
+@dataclass(frozen=True)
+class _Piece:
+    """What is computed between two readings of the clock: a block, or its forward or backward half."""
+
+    number: int
+    part: Block
+    graph: tf.compat.v1.GraphDef
+
+
+def compile_pass(blocks: Sequence[Block], values: Mapping[Any, Any]) -> Pass:
+    """Return a call that computes blocks once, one after the other, and reads the clock in between.
+
+    A block finds caches and branch predictors as in a step: after the other blocks, not after itself.
 
     Parameters
     ----------
-    block, graph
-        The computation; see `make_graph`.
+    blocks
+        In the order of a step's forward pass.
     values
-        Value of each of its inputs and variables, by reference.
-    sets
-        Number of sets of operands, at least 2, each in separate memory.
+        Value of each of their inputs, constants and variables, by reference.
     """
-    operands = [
-        {
-            **{f"in{place}": tf.constant(np.array(values[one.ref()])) for place, one in enumerate(block.inputs)},
-            **{f"var{place}": tf.Variable(values[one.ref()]) for place, one in enumerate(block.handles)},
-        }
-        for _ in range(sets)
-    ]
-    ends = _name_ends(block)
+    pieces = list(_order_pieces(blocks, values))
+    operands = [_copy_operands(block, values) for block in blocks]
 
-    def compute(number: int) -> Callable[[], object]:
-        def call() -> list[tf.Tensor]:
-            done: list[Any] = []
-            last: list[tf.Operation] = []
-            for place, one in enumerate(operands[:number]):
-                results = tf.graph_util.import_graph_def(graph, _capture(one, last), ends, name=f"set{place}")
-                # One set after the other, as the blocks of a step are computed.
-                last = [result if isinstance(result, tf.Operation) else result.op for result in results]
-                done += results
-            with tf.control_dependencies([one for one in done if isinstance(one, tf.Operation)]):
-                return [one for one in done if isinstance(one, tf.Tensor)] or [tf.constant(0)]
+    def compute() -> tuple[tf.Tensor, list[list[tf.Tensor]]]:
+        made: list[dict[Any, tf.Tensor]] = [{} for _ in blocks]
+        clock = [tf.timestamp()]
+        for place, piece in enumerate(pieces):
+            own = made[piece.number]
+            given = _take_operands(piece.part, operands[piece.number], own, clock[-1].op)
+            results = tf.graph_util.import_graph_def(piece.graph, given, _name_ends(piece.part), name=f"piece{place}")
+            own |= {tensor.ref(): result for tensor, result in zip(piece.part.outputs, results, strict=False)}
+            with tf.control_dependencies([one if isinstance(one, tf.Operation) else one.op for one in results]):
+                clock.append(tf.timestamp())
+        # TensorFlow computes only what is returned.
+        return tf.stack(clock), [
+            [made[number][one.ref()] for one in each.outputs] for number, each in enumerate(blocks)
+        ]
 
-        compiled: Callable[[], object] = tf.function(call, autograph=False)
-        return compiled
+    compiled = tf.function(compute, autograph=False)
+    numbers = [piece.number for piece in pieces]
 
-    return compute(1), compute(sets)
+    def run() -> tuple[NDArray[np.float64], Sequence[Sequence[tf.Tensor]]]:
+        clock, outputs = compiled()
+        return np.bincount(numbers, np.diff(clock.numpy()), len(blocks)).astype(np.float64), outputs
+
+    return run
 
 
-def _capture(operands: Mapping[str, Any], before: Sequence[tf.Operation]) -> dict[str, tf.Tensor]:
-    """Return operands as inputs of the function that is traced, which wait for some operations.
+def _order_pieces(blocks: Sequence[Block], values: Mapping[Any, Any]) -> Iterator[_Piece]:
+    """Yield what is computed without a break: blocks, then the backward halves of those with large variables."""
+    later: list[_Piece] = []
+    for number, block in enumerate(blocks):
+        size = sum(4 * shape.num_elements() for shape in variable_shapes(block))
+        first, *rest = halve(block) if size > LARGE_BYTES else (block,)
+        yield _Piece(number, first, make_graph(first, values))
+        later += [_Piece(number, one, make_graph(one, values)) for one in rest]
+    yield from reversed(later)
 
-    Nothing that depends on them is a constant. Handles of variables do not wait: reading one is no work.
+
+def _copy_operands(block: Block, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return inputs and variables of a block, by reference, each in memory of its own."""
+    inputs = {one.ref(): tf.constant(np.array(values[one.ref()])) for one in block.inputs}
+    return inputs | {one.ref(): tf.Variable(values[one.ref()]) for one in block.handles}
+
+
+def _take_operands(
+    part: Block, operands: Mapping[Any, Any], made: Mapping[Any, tf.Tensor], before: tf.Operation
+) -> dict[str, Any]:
+    """Return what a graph of `make_graph` takes: own results as they are, and operands that wait for an operation.
+
+    An operand is an input of the function that is traced, so nothing that depends on it is a constant. Handles of
+    variables do not wait: reading one is no work.
     """
     capture = tf.zeros([]).graph.capture
-    inner = {name: capture(getattr(one, "handle", one)) for name, one in operands.items()}
-    if not before:
-        return inner
-    with tf.control_dependencies(before):
-        return {name: one if one.dtype == tf.resource else tf.identity(one) for name, one in inner.items()}
+    given = {f"var{place}": capture(operands[one.ref()].handle) for place, one in enumerate(part.handles)}
+    for place, one in enumerate(part.inputs):
+        if one.ref() in made:
+            given[f"in{place}"] = made[one.ref()]
+        else:
+            outer = capture(operands[one.ref()])
+            with tf.control_dependencies([before]):
+                given[f"in{place}"] = tf.identity(outer)
+    return given
 
 
 def _name_ends(block: Block) -> Sequence[str]:

@@ -2,9 +2,9 @@
 
 It compiles everything, says that it is ready, and times when it is told to: what others compile disturbs no time.
 
-A time is the median of the CPU time of all threads, over rounds in which everything is timed once: what disturbs the
-machine meets all of them alike. A block's time is what a call with several sets of operands takes longer than one with
-a single set, for each set that it has more. Short blocks have more sets, so that these take longer than a call does.
+A time is the median over rounds in which everything is timed once: what disturbs the machine meets all of them alike.
+Step and update are timed by the CPU time of their calls. All blocks are computed once in a round, by one call, which
+reads the clock in between: the cost of a call is in no block.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcai.core.messages import Message
 from hpcai.machine.kernels.process import cpu_time_s, settle, software_versions
@@ -28,8 +29,8 @@ from hpcai.predict.steps.report import BlockTime, StepTimes
 
 if TYPE_CHECKING:
     import keras
-    import tensorflow as tf
 
+    from hpcai.machine.blocks.compile import Pass
     from hpcai.machine.blocks.subject import Subject
     from hpcai.machine.blocks.trace import Block, Traced
 
@@ -43,28 +44,31 @@ CERTAIN_RATIO = 0.003
 ROUNDS = (7, 60)
 """At least, at most."""
 Call = Callable[[], object]
-NO_LONGER = Message("blocks.no_longer", "{sets} sets of operands took no longer than one: too short to be timed")
+NO_TIME = Message("blocks.no_time", "the clock did not advance meanwhile: too short to be timed")
 
 
 @dataclass
 class Found:
-    """A block that occurs once or several times in a network."""
+    """A block that occurs once or several times in a network.
+
+    Attributes
+    ----------
+    reason
+        Why it cannot be computed alone; blank: it can.
+    """
 
     block: "Block"
-    graph: "tf.compat.v1.GraphDef"
     count: int = 1
-    sets: int = 0
-    one: Call | None = None
-    several: Call | None = None
     reason: str = ""
 
 
 @dataclass
 class Prepared:
-    """A network whose step, update and blocks are compiled."""
+    """A network whose step, update and blocks are compiled; ``run`` computes those without a reason."""
 
     subject: "Subject"
     found: Sequence[Found]
+    run: "Pass"
     update: "Update"
 
 
@@ -77,7 +81,7 @@ class Update:
 
     def record(self, name: str, times: Sequence[float]) -> BlockTime:
         """Return it as a block."""
-        return BlockTime(name=name, count=1, cpu_time_s=median(times), **self.work)
+        return BlockTime(name=name, count=1, time_s=median(times), **self.work)
 
 
 def main() -> None:
@@ -129,33 +133,26 @@ def find_distinct(traced: "Traced") -> list[Found]:
 
     found: dict[str, Found] = {}
     for block in traced.blocks:
-        graph = make_graph(block, traced.values)
-        known = found.setdefault(describe(block, graph), Found(block, graph, 0))
+        known = found.setdefault(describe(block, make_graph(block, traced.values)), Found(block, 0))
         known.count += 1
     return list(found.values())
 
 
 def prepare(subject: "Subject") -> Prepared:
     """Compile a subject's step, its update and its blocks, each run once."""
-    from hpcai.machine.blocks.work import count_bytes
-
     traced = trace_subject(subject)
     found = find_distinct(traced)
-    step_bytes = sum(one.count * count_bytes(one.block) for one in found)
-    for one in found:
-        compile_found(one, traced.values, step_bytes)
+    run = compile_found(found, traced.values)
     subject.step()
     update = compile_update(subject.optimizer, traced.gradients, subject.model.trainable_variables)
-    return Prepared(subject, found, update)
+    return Prepared(subject, found, run, update)
 
 
 def time_prepared(prepared: Prepared, enough_s: float) -> StepTimes:
     """Return the times of what is compiled, measured in turn."""
     subject, found = prepared.subject, prepared.found
-    calls, weights = collect_calls(found)
-    times = time_in_turn(
-        {"step": subject.step, "update": prepared.update.call, **calls}, {"update": 1.0, **weights}, enough_s
-    )
+    calls = {"step": subject.step, "update": prepared.update.call}
+    times, blocks_s = time_in_turn(calls, prepared.run, [one.count for one in found if not one.reason], enough_s)
     return StepTimes(
         network=subject.name,
         origin=subject.origin,
@@ -166,48 +163,39 @@ def time_prepared(prepared: Prepared, enough_s: float) -> StepTimes:
         parameters=sum(math.prod(one.shape) for one in subject.model.trainable_variables),
         step_s=median(times["step"]),
         update_s=median(times["update"]),
-        rounds=len(times["step"]),
+        rounds=len(blocks_s),
         update=prepared.update.record(type(subject.optimizer).__name__, times["update"]),
-        blocks=tuple(block_time(one, number, times) for number, one in enumerate(found)),
+        blocks=tuple(record_blocks(found, blocks_s)),
     )
 
 
-def collect_calls(found: Sequence[Found]) -> tuple[dict[Any, Call], dict[Any, float]]:
-    """Return the calls of blocks, by the place of each and 1 (one set) or 2 (several), and how much each counts."""
-    calls: dict[Any, Call] = {}
-    weights: dict[Any, float] = {}
-    for number, one in enumerate(found):
-        if one.one and one.several:
-            weight = one.count / (one.sets - 1)
-            calls |= {(number, 1): one.one, (number, 2): one.several}
-            weights |= {(number, 1): -weight, (number, 2): weight}
-    return calls, weights
-
-
-def compile_found(found: Found, values: Mapping[Any, Any], step_bytes: float) -> None:
-    """Compile a block and run it once, or note why that cannot be done.
+def compile_found(found: Sequence[Found], values: Mapping[Any, Any]) -> "Pass":
+    """Compile a call for all blocks that can be computed, and run it once; the others get a reason.
 
     Parameters
     ----------
     found
-        Gets the calls.
+        Blocks.
     values
-        That it computes with, by reference.
-    step_bytes
-        That all blocks of its step move.
+        That they compute with, by reference.
     """
-    from hpcai.machine.blocks.compile import compile_block
-    from hpcai.machine.blocks.work import choose_sets
-
-    found.sets = choose_sets(found.block, step_bytes)
     try:
-        one, several = compile_block(found.block, found.graph, values, found.sets)
-        one()
-        several()
-    except Exception as error:  # TensorFlow raises many types for unsupported operations
-        found.reason = say_error(error)
-    else:
-        found.one, found.several = one, several
+        return _compile(found, values)
+    except Exception:  # TensorFlow raises many types for unsupported operations
+        for one in found:
+            try:
+                _compile([one], values)
+            except Exception as error:
+                one.reason = say_error(error)
+    return _compile([one for one in found if not one.reason], values)
+
+
+def _compile(found: Sequence[Found], values: Mapping[Any, Any]) -> "Pass":
+    from hpcai.machine.blocks.compile import compile_pass
+
+    run = compile_pass([one.block for one in found], values)
+    run()
+    return run
 
 
 def compile_update(optimizer: "keras.Optimizer", gradients: Sequence[Any], variables: Sequence[Any]) -> Update:
@@ -237,20 +225,30 @@ def compile_update(optimizer: "keras.Optimizer", gradients: Sequence[Any], varia
     return Update(compiled, describe_update(graph, graph.variables, [one for one, _ in kept]))
 
 
-def time_in_turn(calls: Mapping[Any, Call], weights: Mapping[Any, float], enough_s: float) -> dict[Any, list[float]]:
-    """Time each call once in every round, until the step and the sum of the others are certain or time is up.
+def time_in_turn(
+    calls: Mapping[Any, Call], run: "Pass", counts: Sequence[int], enough_s: float
+) -> tuple[dict[Any, list[float]], NDArray[np.float64]]:
+    """Time calls and blocks once in every round, until the step and the sum of the others are certain or time is up.
 
     Parameters
     ----------
     calls
         By key; that of the step is ``step``, which may be missing.
-    weights
-        How much each of the others counts in the sum.
+    run
+        Computes the blocks.
+    counts
+        How often each of them counts in the sum.
     enough_s
         At most so long, but never fewer rounds than :data:`ROUNDS` says [s].
+
+    Returns
+    -------
+    tuple
+        The CPU times of each call, and the times of the blocks, shape (rounds, blocks) [s].
     """
     times: dict[Any, list[float]] = {key: [] for key in calls}
-    for call in calls.values():
+    blocks: list[NDArray[np.float64]] = []
+    for call in (*calls.values(), run):
         call()
     until_s = time.monotonic() + enough_s
     gc.collect()
@@ -258,34 +256,42 @@ def time_in_turn(calls: Mapping[Any, Call], weights: Mapping[Any, float], enough
     for number in range(1, ROUNDS[1] + 1):
         for key, call in calls.items():
             times[key].append(cpu_time_s(call))
-        if number >= ROUNDS[0] and (time.monotonic() >= until_s or _is_certain(times, weights)):
+        blocks.append(run()[0])
+        if number >= ROUNDS[0] and (time.monotonic() >= until_s or _is_certain(times, np.array(blocks) @ counts)):
             break
     gc.enable()
-    return times
+    return times, np.array(blocks)
 
 
-def _is_certain(times: Mapping[Any, Sequence[float]], weights: Mapping[Any, float]) -> bool:
-    sums = np.sum([weight * np.array(times[key]) for key, weight in weights.items()], axis=0)
+def _is_certain(times: Mapping[Any, Sequence[float]], blocks_s: NDArray[np.float64]) -> bool:
+    sums = blocks_s + sum(np.array(times[key]) for key in times if key != "step")
     whole = np.array(times["step"]) if "step" in times else sums
     errors = [np.median(np.abs(one - np.median(one))) / math.sqrt(len(one)) for one in (sums, whole)]
     # Of normal errors: 1.48 from the median deviation to the standard one, 1.25 from the mean's to the median's.
     return bool(1.48 * 1.25 * max(errors) < CERTAIN_RATIO * np.median(whole))
 
 
-def block_time(found: Found, number: int, times: Mapping[Any, Sequence[float]]) -> BlockTime:
-    """Return the record of a block: its work, and its time by the keys of `collect_calls`, or why it has none."""
+def record_blocks(found: Sequence[Found], blocks_s: NDArray[np.float64]) -> Iterator[BlockTime]:
+    """Yield the record of each block: its work, and its time or why it has none.
+
+    Parameters
+    ----------
+    found
+        Blocks.
+    blocks_s
+        Times of those without a reason, shape (rounds, blocks) [s].
+    """
     from hpcai.machine.blocks.trace import BEGINNINGS
     from hpcai.machine.blocks.work import describe_work
 
-    operations = found.block.operations
-    first = next((each for each in operations if each.type in BEGINNINGS), operations[0])
-    time_s, reason = None, found.reason
-    if (number, 1) in times:
-        time_s = (median(times[number, 2]) - median(times[number, 1])) / (found.sets - 1)
-        if time_s <= 0:
-            time_s, reason = None, NO_LONGER(sets=found.sets)
-    work = describe_work(found.block)
-    return BlockTime(name=first.name, count=found.count, sets=found.sets, cpu_time_s=time_s, reason=reason, **work)
+    medians = iter(np.median(blocks_s, axis=0).tolist())
+    for one in found:
+        operations = one.block.operations
+        first = next((each for each in operations if each.type in BEGINNINGS), operations[0])
+        time_s, reason = None if one.reason else next(medians), one.reason
+        if time_s is not None and time_s <= 0:
+            time_s, reason = None, NO_TIME()
+        yield BlockTime(name=first.name, count=one.count, time_s=time_s, reason=reason, **describe_work(one.block))
 
 
 if __name__ == "__main__":

@@ -11,13 +11,11 @@ import tensorflow as tf
 from keras import layers
 
 from hpcai.machine.blocks.process import (
-    Found,
     Update,
-    block_time,
-    collect_calls,
     compile_found,
     compile_update,
     find_distinct,
+    record_blocks,
     time_in_turn,
 )
 from hpcai.machine.blocks.trace import Traced, trace_gradients
@@ -216,21 +214,14 @@ def time_samples(count: int) -> SampleTimes:
 def _time_part(asked: Sequence[tuple[BlockKind, int]]) -> Iterator[BlockTime]:
     """Yield the times of some blocks, all timed in turn; what they hold in memory is free afterwards."""
     updates = [draw_update(seed) for kind, seed in asked if kind == "update"]
-    found = [compile_sample(kind, seed) for kind, seed in asked if kind != "update"]
-    calls, weights = collect_calls(found)
-    calls |= {place: update.call for place, (update, _) in enumerate(updates)}
-    times = time_in_turn(calls, weights | dict.fromkeys(range(len(updates)), 1.0), ENOUGH_S)
-    yield from (block_time(one, number, times) for number, one in enumerate(found))
+    traced = [trace_sample(kind, seed) for kind, seed in asked if kind != "update"]
+    # What little else was traced, such as a constant of a shape, is no block of the kind.
+    found = [max(find_distinct(one), key=lambda each: len(each.block.operations)) for one in traced]
+    run = compile_found(found, {key: value for one in traced for key, value in one.values.items()})
+    calls = {place: update.call for place, (update, _) in enumerate(updates)}
+    times, blocks_s = time_in_turn(calls, run, [1 for one in found if not one.reason], ENOUGH_S)
+    yield from record_blocks(found, blocks_s)
     yield from (update.record(name, times[place]) for place, (update, name) in enumerate(updates))
-
-
-def compile_sample(kind: BlockKind, seed: int) -> Found:
-    """Return the compiled block of a kind whose sizes follow from a seed."""
-    traced = trace_sample(kind, seed)
-    # What little else was traced, such as a constant of a shape, is no block of this kind.
-    found = max(find_distinct(traced), key=lambda one: len(one.block.operations))
-    compile_found(found, traced.values, math.inf)
-    return found
 
 
 def draw_update(seed: int) -> tuple[Update, str]:

@@ -29,7 +29,7 @@ from hpcai.machine.kernels.process import processor_model
 from hpcai.machine.kernels.reference_steps import BATCHES
 from hpcai.machine.subprocess_measure import THIS_PYTHON, Ended
 from hpcai.predict.steps.accuracy import print_steps
-from hpcai.predict.steps.report import SETS, BlocksReport, BlockTime, Origin, SampleTimes, StepTimes
+from hpcai.predict.steps.report import BlocksReport, BlockTime, Origin, SampleTimes, StepTimes
 from hpcai.records.files import write_sealed
 
 logger = logging.getLogger(__name__)
@@ -151,7 +151,6 @@ def measure_blocks(
     return BlocksReport(
         processor=processor_model(),
         software=next((one.software for one in steps if one.software), ""),
-        sets=SETS,
         wall_s=wall_s,
         steps=tuple(steps),
         samples=drawn,

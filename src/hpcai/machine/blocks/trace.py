@@ -21,7 +21,6 @@ BEGINNINGS = (*PRODUCTS, *SPARSE)
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
 """Operations that are constant if shapes are known at tracing; TensorFlow folds them and computations on them."""
 READ = "ReadVariableOp"
-GRADIENTS = "gradients"
 _GRADIENT_OF = re.compile(r"_grad(?=/|$)")
 
 
@@ -41,6 +40,8 @@ class Block:
         Placeholders of the variables that the block reads or changes.
     outputs
         Tensors used elsewhere; none if the block only changes variables.
+    forward
+        Number of its operations that belong to the forward pass.
     """
 
     operations: tuple[tf.Operation, ...]
@@ -48,6 +49,7 @@ class Block:
     constants: tuple[tf.Tensor, ...]
     handles: tuple[tf.Tensor, ...]
     outputs: tuple[tf.Tensor, ...]
+    forward: int
 
 
 @dataclass
@@ -126,8 +128,22 @@ def divide(graph: tf.Graph, results: Sequence[tf.Tensor], first_gradient: int) -
     for one in work:
         members.setdefault(numbers[one.name], []).append(one)
     wanted = {one.ref() for one in results}
-    consumers = _list_consumers(work)
-    return [_make_block(members[number], fixed, consumers, wanted) for number in sorted(members)]
+    wanted |= {part.ref() for one in work for part in one.inputs if numbers.get(part.op.name) != numbers[one.name]}
+    return [
+        _make_block(own, sum(place[one.name] < first_gradient for one in own), fixed, wanted)
+        for _, own in sorted(members.items())
+    ]
+
+
+def halve(block: Block) -> tuple[Block, ...]:
+    """Return forward and backward of a block as two blocks, or the block itself if it has only one of them."""
+    forward, backward = block.operations[: block.forward], block.operations[block.forward :]
+    if not forward or not backward:
+        return (block,)
+    fixed = {one.op.name for one in block.constants}
+    wanted = {one.ref() for one in block.outputs}
+    kept = {tensor.ref() for one in backward for tensor in one.inputs}
+    return _make_block(forward, len(forward), fixed, wanted | kept), _make_block(backward, 0, fixed, wanted)
 
 
 def find_needed(ends: Iterable[tf.Operation]) -> set[str]:
@@ -208,12 +224,7 @@ def _list_consumers(work: Iterable[tf.Operation]) -> "dict[object, list[tf.Opera
     return found
 
 
-def _make_block(
-    members: Sequence[tf.Operation],
-    fixed: set[str],
-    consumers: "Mapping[object, Sequence[tf.Operation]]",
-    wanted: set[object],
-) -> Block:
+def _make_block(members: Sequence[tf.Operation], forward: int, fixed: set[str], wanted: set[object]) -> Block:
     own = {one.name for one in members}
     inputs: dict[object, tf.Tensor] = {}
     constants: dict[object, tf.Tensor] = {}
@@ -228,10 +239,7 @@ def _make_block(
             constants[source.ref()] = source
         else:
             inputs[source.ref()] = source
-    outputs = tuple(
-        tensor
-        for one in members
-        for tensor in one.outputs
-        if tensor.ref() in wanted or any(user.name not in own for user in consumers.get(tensor.ref(), []))
+    outputs = tuple(tensor for one in members for tensor in one.outputs if tensor.ref() in wanted)
+    return Block(
+        tuple(members), tuple(inputs.values()), tuple(constants.values()), tuple(handles.values()), outputs, forward
     )
-    return Block(tuple(members), tuple(inputs.values()), tuple(constants.values()), tuple(handles.values()), outputs)

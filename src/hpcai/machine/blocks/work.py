@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from hpcai.machine.blocks.compile import variable_shapes
 from hpcai.machine.blocks.trace import BEGINNINGS, READ, Block
-from hpcai.predict.steps.report import SETS, BlockKind
+from hpcai.predict.steps.report import BlockKind
 
 KINDS: dict[str, BlockKind] = {
     "Conv2D": "convolution",
@@ -23,25 +23,6 @@ KINDS: dict[str, BlockKind] = {
 
 TURNED = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
 """Attribute that states whether the first operand of a product is transposed."""
-
-
-MOST_SETS = 16
-LARGEST_CACHE_BYTES = 2**25
-"""What a core finds in no cache, whatever else was touched meanwhile."""
-
-
-def choose_sets(block: Block, step_bytes: float) -> int:
-    """Return on how many sets of operands a block is timed: as many as pass what the rest of a step does.
-
-    Parameters
-    ----------
-    block
-        What is timed.
-    step_bytes
-        That all blocks of the step move.
-    """
-    passed = min(step_bytes, LARGEST_CACHE_BYTES)
-    return int(min(MOST_SETS, max(SETS, round(passed / max(count_bytes(block), 1.0)))))
 
 
 def describe_work(block: Block) -> dict[str, Any]:

@@ -40,14 +40,14 @@ def plot_step_validation(
     Parameters
     ----------
     block_times
-        ``kind``, ``estimated_s`` by a regressor that never saw the network, and ``cpu_time_s``.
+        ``kind``, ``estimated_s`` by a regressor that never saw the network, and ``time_s``.
     block_kinds
         ``left_out``, ``kind`` and the errors of the kind, for the legend.
     allreduce_errors
         ``bytes``, ``predicted_s`` and ``measured_s`` by ``engine``, ``scope`` and ``ranks``.
     """
     with theme.house_style():
-        blocks = _known(block_times, "estimated_s", "cpu_time_s")
+        blocks = _known(block_times, "estimated_s", "time_s")
         calls = _known(allreduce_errors, "predicted_s", "measured_s")
         if blocks.empty and calls.empty:
             return theme.sentence_figure(TITLE, NOTHING)
@@ -76,9 +76,9 @@ def _draw_blocks(axes: Axes, blocks: pd.DataFrame, kinds: pd.DataFrame) -> dict[
     entries: dict[str, Artist] = {}
     for name, marker in zip(names, MARKERS, strict=False):
         own = blocks[blocks["kind"] == name]
-        axes.plot(own["cpu_time_s"], own["estimated_s"], marker, color=palette[name], markersize=4, alpha=0.6, gid=name)
+        axes.plot(own["time_s"], own["estimated_s"], marker, color=palette[name], markersize=4, alpha=0.6, gid=name)
         entries[f"{name}: {_errors(kinds, name)}"] = theme.key_line(palette[name], marker, "")
-    both = blocks[["estimated_s", "cpu_time_s"]].to_numpy(float)
+    both = blocks[["estimated_s", "time_s"]].to_numpy(float)
     ends = [float(both.min()), float(both.max())]
     axes.plot(ends, ends, color=theme.IDEAL_COLOUR, linewidth=0.9)
     for side in "xy":

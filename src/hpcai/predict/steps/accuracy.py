@@ -68,13 +68,13 @@ def sum_blocks(step: StepTimes) -> BlockSum:
     reason = step.reason or why_not_covered(covered) or ("" if step.update_s else NO_UPDATE())
     if reason or step.update_s is None:
         return BlockSum(math.nan, math.nan, covered, reason)
-    blocks_s = sum(one.count * one.cpu_time_s for one in step.blocks if one.cpu_time_s is not None)
+    blocks_s = sum(one.count * one.time_s for one in step.blocks if one.time_s is not None)
     return BlockSum(blocks_s, step.update_s, covered, "")
 
 
 def _share(step: StepTimes, what: str) -> float:
     total = sum(one.count * getattr(one, what) for one in step.blocks)
-    timed = sum(one.count * getattr(one, what) for one in step.blocks if one.cpu_time_s is not None)
+    timed = sum(one.count * getattr(one, what) for one in step.blocks if one.time_s is not None)
     if total:
         return float(timed / total)
     return 1.0 if step.blocks else math.nan
@@ -135,7 +135,7 @@ def collect_block_times(report: BlocksReport, source: str) -> pd.DataFrame:
             "network": step.network,
             "batch": step.batch,
             "block_count": block.count,
-            "share_ratio": _share_of_step(step, block.count, block.cpu_time_s),
+            "share_ratio": _share_of_step(step, block.count, block.time_s),
             **_block_row(block),
             "method": report.method,
             "source": source,
@@ -172,8 +172,7 @@ def _block_row(block: BlockTime) -> dict[str, Any]:
         "work_flop": block.work_flop,
         "moved_bytes": block.moved_bytes,
         "passed_bytes": block.passed_bytes,
-        "sets": block.sets,
-        "cpu_time_s": math.nan if block.cpu_time_s is None else block.cpu_time_s,
+        "time_s": math.nan if block.time_s is None else block.time_s,
         "reason": block.reason,
     }
 

@@ -52,8 +52,8 @@ class Rates:
 
 def find_rates(blocks: pd.DataFrame) -> Rates:
     """Return the largest rates of timed blocks; without arithmetic 1 flop/s, which is then unused."""
-    flop = (blocks["work_flop"] / blocks["cpu_time_s"]).max()
-    return Rates(float(flop) or 1.0, float((blocks["moved_bytes"] / blocks["cpu_time_s"]).max()))
+    flop = (blocks["work_flop"] / blocks["time_s"]).max()
+    return Rates(float(flop) or 1.0, float((blocks["moved_bytes"] / blocks["time_s"]).max()))
 
 
 def estimate_left_out(
@@ -104,21 +104,21 @@ def _nothing_estimated(blocks: pd.DataFrame) -> pd.DataFrame:
 def _estimate(own: pd.DataFrame, others: pd.DataFrame, found: pd.DataFrame, how: tuple[int, Train | None]) -> None:
     """Write the estimates of some blocks, learnt from others, or why there are none."""
     seed, train = how
-    timed = others[others["cpu_time_s"].notna() & (others["moved_bytes"] > 0)]
+    timed = others[others["time_s"].notna() & (others["moved_bytes"] > 0)]
     if len(timed) < LEAST_BLOCKS:
         found.loc[own.index, "estimate_reason"] = TOO_FEW(found=len(timed), least=LEAST_BLOCKS)
         return
     rates = find_rates(timed)
-    targets = np.log(timed["cpu_time_s"].to_numpy(float) / rates.roofline_s(timed))
+    targets = np.log(timed["time_s"].to_numpy(float) / rates.roofline_s(timed))
     estimate = (train or train_by_kind)(describe_blocks(timed), targets, seed)
     known = own[own["moved_bytes"] > 0]
     found.loc[known.index, "estimated_s"] = np.exp(estimate(describe_blocks(known))) * rates.roofline_s(known)
 
 
 def _with_errors(blocks: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    both = blocks["cpu_time_s"].notna() & found["estimated_s"].notna()
+    both = blocks["time_s"].notna() & found["estimated_s"].notna()
     if both.any():
-        errors = relative_errors(found.loc[both, "estimated_s"], blocks.loc[both, "cpu_time_s"])
+        errors = relative_errors(found.loc[both, "estimated_s"], blocks.loc[both, "time_s"])
         found.loc[both, "relative_error_ratio"] = errors
     return found
 
@@ -208,7 +208,7 @@ def _kind_row(kind: str, own: pd.DataFrame) -> dict[str, object]:
         "median_ape_ratio": median,
         "p90_ape_ratio": p90,
         "bias_ratio": float(own["relative_error_ratio"].mean()),
-        "weighted_error_ratio": weighted_error_ratio(own["estimated_s"], own["cpu_time_s"]),
+        "weighted_error_ratio": weighted_error_ratio(own["estimated_s"], own["time_s"]),
         "goal_ratio": MEDIAN_GOAL_RATIO,
         "p90_goal_ratio": P90_GOAL_RATIO,
         "within_goal": median <= MEDIAN_GOAL_RATIO and p90 <= P90_GOAL_RATIO,

@@ -10,9 +10,6 @@ BlockKind = Literal[
     "convolution", "3-D convolution", "transposed convolution", "depthwise", "dense", "sparse", "other", "update"
 ]
 """What a block begins with; an update is an optimizer's whole call."""
-SETS = 4
-"""Sets of operands that a call of a block works on at least, so that each finds the caches as a step leaves them, not
-warm from itself."""
 Origin = Literal["benchmark", "reference network"]
 
 
@@ -21,7 +18,7 @@ class _Part(BaseModel):
 
 
 class BlockTime(_Part):
-    """One distinct block of a network, timed in its own function."""
+    """One distinct block of a network, timed among the others."""
 
     name: str = Field(description="Operation that it begins with, as the network's graph names it.")
     kind: BlockKind
@@ -34,8 +31,7 @@ class BlockTime(_Part):
     work_flop: float = Field(description="Of the products and convolutions of one such block.")
     moved_bytes: float = Field(description="Modelled: what it gets and gives, each tensor once.")
     passed_bytes: float = Field(default=0.0, description="Modelled: what all its operations get and give.")
-    sets: int = Field(default=SETS, description="Sets of operands behind its time.")
-    cpu_time_s: float | None = Field(default=None, description="Of one such block; none if it was not measured.")
+    time_s: float | None = Field(default=None, description="Of one such block; none if it was not measured.")
     reason: str = ""
 
 
@@ -68,7 +64,6 @@ class BlocksReport(_Part):
 
     processor: str
     software: str
-    sets: int = Field(description="Sets of operands behind the time of a block, at least.")
     threads: int = 1
     method: Literal["measured"] = "measured"
     wall_s: float = Field(description="Of all steps.")

@@ -8,10 +8,20 @@ import pytest
 import tensorflow as tf
 from unit.training.training_plans import make_plan
 
-from hpcai.machine.blocks.compile import compile_block, describe, make_graph
-from hpcai.machine.blocks.process import NO_LONGER, ROUNDS, find_distinct, prepare, time_prepared, trace_subject
+from hpcai.machine.blocks import compile as compiling
+from hpcai.machine.blocks.compile import describe, make_graph
+from hpcai.machine.blocks.process import (
+    NO_TIME,
+    ROUNDS,
+    compile_found,
+    find_distinct,
+    prepare,
+    record_blocks,
+    time_prepared,
+    trace_subject,
+)
 from hpcai.machine.blocks.subject import Subject, reference_subject
-from hpcai.machine.blocks.trace import BEGINNINGS
+from hpcai.machine.blocks.trace import BEGINNINGS, halve
 from hpcai.machine.blocks.work import count_flop, kind_of
 from hpcai.machine.kernels.reference_networks import reference_network
 from hpcai.predict.training.layers import count_forward_flop, count_parameters
@@ -132,20 +142,49 @@ def test_a_third_equal_block_has_a_number_instead_of_a_time_of_its_own():
     assert len(described) == len(find_distinct(traced))
 
 
+@pytest.mark.parametrize("large_bytes", [compiling.LARGE_BYTES, -1])
 @pytest.mark.parametrize("make", [small_cnn, mixed])
-def test_a_block_computes_what_the_step_does(make):
+def test_blocks_compute_what_the_step_does(monkeypatch, make, large_bytes):
+    monkeypatch.setattr(compiling, "LARGE_BYTES", large_bytes)
     traced = trace_subject(make())
+    times, outputs = compiling.compile_pass(traced.blocks, traced.values)()
+    assert times.shape == (len(traced.blocks),)
+    assert (times >= 0).all()
+    assert times.sum() > 0
     compared = 0
-    for block in traced.blocks:
-        one, several = compile_block(block, make_graph(block, traced.values), traced.values, sets=2)
-        outputs = one() if block.outputs else []
-        assert len(outputs) == len(block.outputs)
-        assert len(several()) == max(1, 2 * len(block.outputs))
-        for tensor, value in zip(block.outputs, outputs, strict=True):
+    for block, found in zip(traced.blocks, outputs, strict=True):
+        for tensor, value in zip(block.outputs, found, strict=True):
             if tensor.ref() in traced.values:
                 np.testing.assert_allclose(value, traced.values[tensor.ref()], rtol=1e-4, atol=1e-6)
                 compared += 1
     assert compared >= len(traced.blocks) - 1
+
+
+@pytest.mark.parametrize("make", [small_cnn, mixed])
+def test_halves_of_a_block_hold_each_operation_once_and_give_what_the_block_does(make):
+    for block in trace_subject(make()).blocks:
+        halves = halve(block)
+        assert [one for half in halves for one in half.operations] == list(block.operations)
+        assert {one.ref() for one in block.outputs} <= {one.ref() for half in halves for one in half.outputs}
+        made = {one.ref() for one in halves[0].outputs}
+        assert {one.ref() for half in halves for one in half.inputs} - made == {one.ref() for one in block.inputs}
+
+
+def test_a_block_that_cannot_be_computed_has_a_reason_and_the_others_a_time(monkeypatch):
+    traced = trace_subject(small_cnn())
+    found = find_distinct(traced)
+    whole = compiling.compile_pass
+
+    def compile_some(blocks, values):
+        if found[1].block in blocks:
+            raise ValueError("no kernel")
+        return whole(blocks, values)
+
+    monkeypatch.setattr(compiling, "compile_pass", compile_some)
+    run = compile_found(found, traced.values)
+    blocks = list(record_blocks(found, np.array([run()[0], run()[0]])))
+    assert [one.time_s is None for one in blocks] == [number == 1 for number in range(len(found))]
+    assert "no kernel" in blocks[1].reason
 
 
 def test_times_are_of_all_blocks_and_of_the_update():
@@ -158,9 +197,9 @@ def test_times_are_of_all_blocks_and_of_the_update():
     assert times.update_s > 0
     assert sum(block.count for block in times.blocks) == len(trace_subject(small_cnn()).blocks)
     for block in times.blocks:
-        assert block.cpu_time_s is None or block.cpu_time_s > 0
-        assert (block.cpu_time_s is None) == bool(block.reason)
-        assert not block.reason or NO_LONGER.find_in(block.reason)
+        assert block.time_s is None or block.time_s > 0
+        assert (block.time_s is None) == bool(block.reason)
+        assert not block.reason or NO_TIME.find_in(block.reason)
     after = [variable.numpy() for variable in subject.model.trainable_variables]
     assert any((old != new).any() for old, new in zip(before, after, strict=True))
 

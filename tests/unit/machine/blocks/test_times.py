@@ -17,7 +17,7 @@ import os, sys, time
 from hpcai.machine.blocks.process import READY
 from hpcai.predict.steps.report import BlockTime, SampleTimes, StepTimes
 words = sys.argv
-block = BlockTime(name="a", kind="dense", count=2, operations=3, work_flop=1, moved_bytes=1, cpu_time_s=1.0)
+block = BlockTime(name="a", kind="dense", count=2, operations=3, work_flop=1, moved_bytes=1, time_s=1.0)
 print("noise of a library")
 note = os.environ["NOTE"]
 with open(note, "a") as file: file.write("compiled\\n")

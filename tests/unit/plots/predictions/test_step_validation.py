@@ -5,7 +5,7 @@ import pandas as pd
 from hpcai.plots.predictions.step_validation import NO_ALLREDUCE, NOTHING, plot_step_validation
 
 BLOCKS = pd.DataFrame(
-    {"kind": ["dense", "dense", "sparse"], "estimated_s": [1e-3, 2e-3, None], "cpu_time_s": [1.1e-3, 1.8e-3, 1e-5]}
+    {"kind": ["dense", "dense", "sparse"], "estimated_s": [1e-3, 2e-3, None], "time_s": [1.1e-3, 1.8e-3, 1e-5]}
 )
 KINDS = pd.DataFrame(
     {"left_out": ["networks"], "kind": ["dense"], "median_ape_ratio": [0.1], "weighted_error_ratio": [0.107]}

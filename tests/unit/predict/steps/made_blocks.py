@@ -3,12 +3,12 @@
 from typing import Any
 
 from hpcai.core.disturbance import Disturbance
-from hpcai.predict.steps.report import SETS, BlocksReport, BlockTime, StepTimes
+from hpcai.predict.steps.report import BlocksReport, BlockTime, StepTimes
 
 
 def make_block(**changes: Any) -> BlockTime:
     facts = {"name": "a/Conv2D", "kind": "convolution", "count": 3, "operations": 7, "work_flop": 90.0}
-    return BlockTime(**{**facts, "moved_bytes": 10.0, "cpu_time_s": 1.0, **changes})
+    return BlockTime(**{**facts, "moved_bytes": 10.0, "time_s": 1.0, **changes})
 
 
 def make_step(*blocks: BlockTime, **changes: Any) -> StepTimes:
@@ -18,6 +18,4 @@ def make_step(*blocks: BlockTime, **changes: Any) -> StepTimes:
 
 def make_report(*steps: StepTimes, others_s: float = 0.0) -> BlocksReport:
     watched = Disturbance(node="n", cores=2, wall_s=10.0, others_s=others_s, steal_s=0.0)
-    return BlocksReport(
-        processor="p", software="s", sets=SETS, wall_s=10.0, steps=steps or (make_step(),), disturbance=(watched,)
-    )
+    return BlocksReport(processor="p", software="s", wall_s=10.0, steps=steps or (make_step(),), disturbance=(watched,))

@@ -23,7 +23,7 @@ from hpcai.records.files import write_sealed
 
 
 def test_a_step_is_its_blocks_as_often_as_it_has_them_and_the_update():
-    found = sum_blocks(make_step(make_block(), make_block(count=1, cpu_time_s=0.25)))
+    found = sum_blocks(make_step(make_block(), make_block(count=1, time_s=0.25)))
     assert found.step_s == 3 * 1.0 + 0.25 + 0.5
     assert (found.covered_ratio, found.reason) == (1.0, "")
 
@@ -31,7 +31,7 @@ def test_a_step_is_its_blocks_as_often_as_it_has_them_and_the_update():
 @pytest.mark.parametrize(("missing", "is_refused"), [({"work_flop": 31.0}, True), ({"work_flop": 29.0}, False),
                                                      ({"work_flop": 0.0, "moved_bytes": 4.0}, True)])  # fmt: skip
 def test_less_than_nine_tenths_of_the_work_are_no_estimate(missing, is_refused):
-    lacking = make_block(**{"count": 1, "cpu_time_s": None, "moved_bytes": 0.0, "reason": "crash", **missing})
+    lacking = make_block(**{"count": 1, "time_s": None, "moved_bytes": 0.0, "reason": "crash", **missing})
     found = sum_blocks(make_step(make_block(), lacking))
     assert math.isnan(found.step_s) == is_refused
     assert bool(NOT_COVERED.find_in(found.reason)) == is_refused
@@ -54,9 +54,9 @@ def test_the_table_has_errors_with_their_sign_and_goal():
 
 
 def test_blocks_have_their_share_of_the_step():
-    times = collect_block_times(make_report(make_step(make_block(), make_block(cpu_time_s=None))), "file")
+    times = collect_block_times(make_report(make_step(make_block(), make_block(time_s=None))), "file")
     assert times["share_ratio"].iloc[0] == 3 / 4
-    assert times["cpu_time_s"].isna().tolist() == [False, True]
+    assert times["time_s"].isna().tolist() == [False, True]
 
 
 def test_goals_are_judged_on_all_steps_that_have_an_error():

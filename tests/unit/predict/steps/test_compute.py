@@ -9,9 +9,9 @@ from hpcai.metrics.scaling.model_limits import NOT_COVERED
 from hpcai.predict.steps.compute import BETWEEN, BLOCKS, NOT_TIMED, OUTSIDE, STEPS, TIMED, compute_at
 
 TIMES = [
-    make_step(make_block(count=1, cpu_time_s=2.0), batch=8, step_s=3.5, update_s=0.5),
-    make_step(make_block(count=1, cpu_time_s=6.0), batch=16, step_s=7.7, update_s=0.7),
-    make_step(make_block(count=1, cpu_time_s=99.0), batch=12, network="other"),
+    make_step(make_block(count=1, time_s=2.0), batch=8, step_s=3.5, update_s=0.5),
+    make_step(make_block(count=1, time_s=6.0), batch=16, step_s=7.7, update_s=0.7),
+    make_step(make_block(count=1, time_s=99.0), batch=12, network="other"),
 ]
 
 
@@ -42,6 +42,6 @@ def test_outside_of_the_timed_batches_nothing_is_guessed(batch):
 
 def test_what_was_not_timed_or_not_covered_has_a_reason():
     assert NOT_TIMED.find_in(compute_at(TIMES, "unknown", 8).reason)
-    lacking = make_step(make_block(cpu_time_s=None), batch=8)
+    lacking = make_step(make_block(time_s=None), batch=8)
     assert NOT_COVERED.find_in(compute_at([lacking], "net", 8).reason)
     assert NOT_TIMED.find_in(compute_at([make_step(precision="bf16")], "net", 8).reason)

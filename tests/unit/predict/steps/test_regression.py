@@ -32,8 +32,8 @@ def make_blocks(network: str, count: int, factor: float = 1.0, kind: str = "dens
         {
             "network": network, "batch": 8, "block": "b", "kind": kind, "block_count": 2, "operation_count": 5,
             "work_flop": work, "moved_bytes": moved, "passed_bytes": 3 * moved, "product_count": 3, "product_rows": 8,
-            "product_columns": 9, "product_depth": 7, "sets": 4, "share_ratio": 0.1, "reason": "", "method": "measured",
-            "cpu_time_s": factor * (work / FLOP_PER_S + moved / BYTES_PER_S), "source": "",
+            "product_columns": 9, "product_depth": 7, "share_ratio": 0.1, "reason": "", "method": "measured",
+            "time_s": factor * (work / FLOP_PER_S + moved / BYTES_PER_S), "source": "",
         }
     )  # fmt: skip
 
@@ -106,7 +106,7 @@ def test_networks_are_estimated_from_random_blocks_and_these_from_their_own_othe
 
 def test_errors_are_judged_by_kind_at_the_median_and_at_nine_tenths():
     blocks = pd.DataFrame(
-        {"kind": ["dense"] * 10, "cpu_time_s": 1.0, "estimated_s": [1.05] * 8 + [1.15, 1.6],
+        {"kind": ["dense"] * 10, "time_s": 1.0, "estimated_s": [1.05] * 8 + [1.15, 1.6],
          "relative_error_ratio": [0.05] * 8 + [0.15, 0.6]}
     )  # fmt: skip
     (good,) = summarise_kinds({OF_NETWORKS: blocks}).to_dict("records")
