@@ -16,6 +16,8 @@ from hpcai.records.shared_parts import with_shared_parts
 RECORD = "record.json"
 RAW = "raw"
 """Subfolder of a published run with its raw files and the original of its record."""
+MOST_PLACES = 10
+"""Places of a damaged file that an error names; a file of another version can have hundreds."""
 FILE_CHANGED = Message(
     "records.file_changed",
     "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: restore it "
@@ -147,11 +149,14 @@ def _validate(parse: Callable[[bytes], Part], path: Path, content: bytes, advise
     try:
         return parse(content)
     except ValidationError as error:
-        places = "\n  ".join(
+        places = [
             f"{'.'.join(map(str, detail['loc'])) or 'whole file'}: found {str(detail['input'])[:80]!r}; {detail['msg']}"
             for detail in error.errors()
-        )
-        raise RecordError(f"{path}: damaged or of another version ({advise(path)}):\n  {places}") from error
+        ]
+        if len(places) > MOST_PLACES:
+            places[MOST_PLACES:] = [f"and {len(places) - MOST_PLACES} more places"]
+        said = "\n  ".join(places)
+        raise RecordError(f"{path}: damaged or of another version ({advise(path)}):\n  {said}") from error
 
 
 def check_artefact(path: Path, artefact: Artefact, folder: Path, noted: str = "in the record") -> Path:

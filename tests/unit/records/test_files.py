@@ -1,13 +1,16 @@
 """Files of records: what is written is read again, and each change is noticed."""
 
+import json
 import os
 import random
+import re
 
 import pytest
 from unit.record_factory import make_record
 
 from hpcai.core.errors import RecordError
 from hpcai.records.files import (
+    MOST_PLACES,
     RAW,
     RECORD,
     read_part,
@@ -49,6 +52,18 @@ def test_damaged_files(tmp_path, text, message):
         read_record(path)
     assert str(path) in str(caught.value)
     assert f"hpcai restore {tmp_path}" in str(caught.value)
+
+
+def test_an_error_names_ten_places_of_a_file_and_how_many_more_there_are(tmp_path):
+    path = tmp_path / "capture.json"
+    path.write_text(json.dumps({f"key{number}": number for number in range(100)}))
+    with pytest.raises(RecordError) as caught:
+        read_part(Capture, path)
+    first, *places, last = str(caught.value).splitlines()
+    assert str(path) in first
+    assert len(places) == MOST_PLACES
+    left = int(re.search(r"\d+", last)[0])
+    assert 100 <= MOST_PLACES + left <= 100 + len(Capture.model_fields)
 
 
 def test_a_missing_file(tmp_path):
