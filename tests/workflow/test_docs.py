@@ -7,7 +7,9 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -25,6 +27,9 @@ PAGES = [
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 ROOTS = ("src/", "config/", "tests/", "workflow/", "profiles/", "envs/", "reports/", "bench/", "docs/")
 """Code spans that begin so are files of the project."""
+
+SUFFIXES = ("csv", "json", "md", "py", "tsv", "yaml")
+"""Code spans with a dot that end so are files, not settings."""
 
 READ_ONLY = ("rules", "schema", "check", "estimate", "predict")
 """Commands whose examples are run: they write nothing."""
@@ -107,7 +112,9 @@ def lines_to_try() -> list[str]:
     asked = [line for line in lines if line.startswith(tuple(f"hpcai {name}" for name in READ_ONLY))]
     # A profile asks Slurm; an ellipsis stands for words of the reader.
     whole = [line for line in asked if "…" not in line and "--profile" not in line]
-    files = {line: [word for word in shlex.split(line) if "/" in word and " " not in word] for line in whole}
+    # Of the user's own files and folders, `results` has no slash, and files have a suffix.
+    files = {line: [word for word in shlex.split(line) if re.fullmatch(r"\S*/\S*|results|[\w-]+\.[a-z]+", word)]
+             for line in whole}  # fmt: skip
     return [line for line, named in files.items() if all((ROOT / word).exists() for word in named)]
 
 
@@ -131,6 +138,42 @@ def test_make_targets_exist(page: Path):
         words = [word for word in line.split() if "=" not in word]
         if len(words) > 1 and words[0] == "make":
             assert words[1] in targets, line
+
+
+@pages
+def test_targets_of_the_workflow_exist(page: Path):
+    texts = [file.read_text() for file in (ROOT / "workflow").rglob("*.smk")]
+    rules = {name for text in texts for name in re.findall(r"^\s*(?:rule|checkpoint) (\w+):", text, re.MULTILINE)}
+    for line in [*shell_lines(page), *code_spans(page)]:
+        if target := re.match(r"(?:snakemake|hpcai run) ([a-z_]+)(?: |$)", line):
+            assert target[1] in rules, f"{page.relative_to(ROOT)}: {line}"
+
+
+@pages
+def test_benchmarks_of_our_speed_exist(page: Path):
+    for name in re.findall(r"\bbench_\w+", page.read_text()):
+        assert (ROOT / f"bench/{name}.py").exists(), f"{page.relative_to(ROOT)}: {name}"
+
+
+def is_setting(words: Sequence[str], models: Iterable[str], definitions: Mapping[str, Any]) -> bool:
+    """Tell whether one of the models has the first word as a key, whose own models have the next, and so on."""
+    for model in models:
+        key = definitions[model].get("properties", {}).get(words[0])
+        owners = re.findall(r'"#/\$defs/(\w+)"', json.dumps(key))
+        if key is not None and (len(words) == 1 or is_setting(words[1:], owners, definitions)):
+            return True
+    return False
+
+
+@pages
+def test_settings_that_code_spans_name_exist(page: Path):
+    definitions = json.loads((ROOT / "config/schema.json").read_text())["$defs"]
+    sections = {key for model in definitions.values() for key, what in model.get("properties", {}).items()
+                if "#/$defs/" in json.dumps(what)}  # fmt: skip
+    for span in code_spans(page):
+        words = span.split(".")
+        if re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", span) and words[0] in sections and words[-1] not in SUFFIXES:
+            assert is_setting(words, definitions, definitions), f"{page.relative_to(ROOT)}: {span}"
 
 
 @pages
