@@ -284,15 +284,17 @@ def _row(case: Wanted, place: Path) -> dict[str, object]:
 def _report(table: pd.DataFrame, wanted: int) -> int:
     """Print errors and coverage; return 0 if the share inside is as claimed."""
     known = table[table["measured_s"] > 0] if len(table) else table
+    measured = len(known)
     if "host_ratio" in known:
         known = known.dropna(subset=["host_ratio"])
+    if known.empty:
+        print(f"{measured} of {wanted} cases measured, none beside a scale of the study that tells the host's speed")
+        return 1
+    if "host_ratio" in known:
         inside = known["measured_s"].between(known["low_s"], known["high_s"]).mean()
         error = (known["predicted_s"] / known["measured_s"] - 1).abs().median()
         print(f"steps as measured: {inside:.1%} inside, median error {error:.1%}; all below at the study's speed")
         known = known.assign(measured_s=known["measured_s"] / known["host_ratio"])
-    if known.empty:
-        print(f"none of {wanted} cases was measured beside a scale of the study")
-        return 1
     known = known.assign(
         error=known["predicted_s"] / known["measured_s"] - 1,
         inside=known["measured_s"].between(known["low_s"], known["high_s"]),
@@ -335,12 +337,16 @@ def _print_left_out(known: pd.DataFrame, column: str) -> None:
     for name, own in known.groupby(column):
         others = known[known[column] != name]
         found = centred_interval(list(others["measured_s"]), list(others["predicted_s"]), str(column), LEVEL_RATIO)
+        if math.isnan(found.low_ratio):
+            print(f"left out {name}: {found.basis}")
+            continue
         low_s, high_s = found.around(own["predicted_s"])
         parts.append(
             own.assign(inside=own["measured_s"].between(low_s, high_s), width=found.high_ratio / found.low_ratio)
         )
         _print(f"left out {name}", parts[-1])
-    _print(f"each {column} left out", pd.concat(parts))
+    if parts:
+        _print(f"each {column} left out", pd.concat(parts))
 
 
 if __name__ == "__main__":
