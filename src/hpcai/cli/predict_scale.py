@@ -75,7 +75,7 @@ class Question:
 @app.command(cls=Command, short_help="Time of a step at other ranks, batches and messages.", epilog=EXAMPLE)
 @takes(Question)
 def scale(question: Question) -> None:
-    """Predict a step at another scale: blocks at its batch, contention, the slowest rank, and the exchange.
+    """Predict a step at another scale: the timed step at its batch, contention, the slowest rank, and the exchange.
 
     Nothing is fitted. Each part was measured apart, and each answer stands beside the errors on held-out scales.
     """

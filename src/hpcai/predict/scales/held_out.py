@@ -36,7 +36,7 @@ QUESTIONS = {
 """What was predicted from what. `OTHERS` is what a user asks for; the next four show single starts."""
 FEWEST_OTHERS = 2
 FEW_OTHERS = Message(
-    "scales.few_others", "{found} other benchmarks have blocks that describe their steps, expected at least {least}"
+    "scales.few_others", "{found} other benchmarks have timed steps near those of their runs, expected at least {least}"
 )
 SUMMARY = Message(
     "scales.summary",
