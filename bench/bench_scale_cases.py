@@ -41,6 +41,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import disturbance_of, look, say_disturbance, use_since
 from hpcai.core.errors import HpcaiError
 from hpcai.predict.scales.held_out import LEVEL_RATIO, OTHERS, hold_out, interval_of, question_of
+from hpcai.predict.scales.host_speed import Again, HostSpeed
 from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
 from hpcai.predict.scales.model import Asked
 from hpcai.predict.scales.starts import predict_from_all
@@ -219,13 +220,13 @@ def beside_own_scales(rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     is_own = rows["question"] == ""
     cases, own = rows[~is_own].assign(host_ratio=math.nan), rows[is_own].sort_values("started_s")
-    own = own.assign(ratio=own["measured_s"] / own["predicted_s"])
     print("steps of the study's own scales now over the study's, in the order of time")
     for benchmark, known in own.groupby("benchmark"):
-        print(f"  {benchmark:26} {' '.join(f'{ratio:.2f}' for ratio in known['ratio'])}", flush=True)
+        times = known[["measured_s", "predicted_s", "started_s"]].itertuples(index=False)
+        host = HostSpeed(tuple(Again(*one) for one in times))
+        print(f"  {benchmark:26} {' '.join(f'{one.ratio:.2f}' for one in host.trainings)}", flush=True)
         alike = cases["benchmark"] == benchmark
-        logs = np.interp(cases.loc[alike, "started_s"], known["started_s"], np.log(known["ratio"]))
-        cases.loc[alike, "host_ratio"] = np.exp(logs)
+        cases.loc[alike, "host_ratio"] = host.at_times(cases.loc[alike, "started_s"].to_numpy(float))
     return cases
 
 
