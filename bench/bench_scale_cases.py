@@ -41,6 +41,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import disturbance_of, look, say_disturbance, use_since
 from hpcai.core.errors import HpcaiError
 from hpcai.predict.scales.held_out import LEVEL_RATIO, OTHERS, hold_out, interval_of, question_of
+from hpcai.predict.scales.host_speed import Again, HostSpeed
 from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
 from hpcai.predict.scales.model import Asked
 from hpcai.predict.scales.starts import predict_from_all
@@ -219,13 +220,13 @@ def beside_own_scales(rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     is_own = rows["question"] == ""
     cases, own = rows[~is_own].assign(host_ratio=math.nan), rows[is_own].sort_values("started_s")
-    own = own.assign(ratio=own["measured_s"] / own["predicted_s"])
     print("steps of the study's own scales now over the study's, in the order of time")
     for benchmark, known in own.groupby("benchmark"):
-        print(f"  {benchmark:26} {' '.join(f'{ratio:.2f}' for ratio in known['ratio'])}", flush=True)
+        times = known[["measured_s", "predicted_s", "started_s"]].itertuples(index=False)
+        host = HostSpeed(tuple(Again(*one) for one in times))
+        print(f"  {benchmark:26} {' '.join(f'{one.ratio:.2f}' for one in host.trainings)}", flush=True)
         alike = cases["benchmark"] == benchmark
-        logs = np.interp(cases.loc[alike, "started_s"], known["started_s"], np.log(known["ratio"]))
-        cases.loc[alike, "host_ratio"] = np.exp(logs)
+        cases.loc[alike, "host_ratio"] = host.at_times(cases.loc[alike, "started_s"].to_numpy(float))
     return cases
 
 
@@ -284,15 +285,17 @@ def _row(case: Wanted, place: Path) -> dict[str, object]:
 def _report(table: pd.DataFrame, wanted: int) -> int:
     """Print errors and coverage; return 0 if the share inside is as claimed."""
     known = table[table["measured_s"] > 0] if len(table) else table
+    measured = len(known)
     if "host_ratio" in known:
         known = known.dropna(subset=["host_ratio"])
+    if known.empty:
+        print(f"{measured} of {wanted} cases measured, none beside a scale of the study that tells the host's speed")
+        return 1
+    if "host_ratio" in known:
         inside = known["measured_s"].between(known["low_s"], known["high_s"]).mean()
         error = (known["predicted_s"] / known["measured_s"] - 1).abs().median()
         print(f"steps as measured: {inside:.1%} inside, median error {error:.1%}; all below at the study's speed")
         known = known.assign(measured_s=known["measured_s"] / known["host_ratio"])
-    if known.empty:
-        print(f"none of {wanted} cases was measured beside a scale of the study")
-        return 1
     known = known.assign(
         error=known["predicted_s"] / known["measured_s"] - 1,
         inside=known["measured_s"].between(known["low_s"], known["high_s"]),
@@ -335,12 +338,16 @@ def _print_left_out(known: pd.DataFrame, column: str) -> None:
     for name, own in known.groupby(column):
         others = known[known[column] != name]
         found = centred_interval(list(others["measured_s"]), list(others["predicted_s"]), str(column), LEVEL_RATIO)
+        if math.isnan(found.low_ratio):
+            print(f"left out {name}: {found.basis}")
+            continue
         low_s, high_s = found.around(own["predicted_s"])
         parts.append(
             own.assign(inside=own["measured_s"].between(low_s, high_s), width=found.high_ratio / found.low_ratio)
         )
         _print(f"left out {name}", parts[-1])
-    _print(f"each {column} left out", pd.concat(parts))
+    if parts:
+        _print(f"each {column} left out", pd.concat(parts))
 
 
 if __name__ == "__main__":

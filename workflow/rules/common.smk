@@ -18,7 +18,8 @@ if workflow.is_main_process:
     from hpcai.measure.publish import refuse_changed
 
 
-let_be_found("hpcai")  # rules call it, and snakemake may have been called by its path
+# Rules call these, and snakemake may have been called by its path.
+let_be_found("hpcai", "python", "snakemake")
 
 
 def checked(check, *arguments):

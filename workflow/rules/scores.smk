@@ -50,7 +50,7 @@ rule score_study:
 
 use rule show_runs as show_scores with:
     input:
-        tables_of_scores,
+        tables_of("scores"),
     output:
         figures=figures_of("scores"),
     log:
@@ -60,7 +60,7 @@ use rule show_runs as show_scores with:
 # Beside the figures: each takes a core for seconds at the end of a study, when nothing else is left to do.
 use rule show_runs as chart_scores with:
     input:
-        tables_of_scores,
+        tables_of_charts,
     output:
         charts=CHARTS,
         chart_files=CHART_FILES,

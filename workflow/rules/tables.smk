@@ -77,12 +77,12 @@ def figures_of(stage, place="results", kind=catalogue.FIGURES):
     ]
 
 
-def tables_of(stage, place="results"):
-    """Source tables of a stage's figures."""
+def tables_of(stage, place="results", kind=catalogue.FIGURES):
+    """Source tables of a stage's figures (or charts)."""
     return expand(
         "{place}/tables/{table}.parquet",
         place=place,
-        table=catalogue.tables_shown(stage),
+        table=catalogue.tables_shown(stage, kind),
     )
 
 
@@ -148,7 +148,8 @@ def said_of_predictions(_wildcards):
     )
 
 
-def tables_of_scores(_wildcards):
-    """Source tables of the scores; the scaling chart includes predictions once they exist."""
+def tables_of_charts(_wildcards):
+    """Source tables of the scores' charts; that of scaling includes predictions once they exist."""
     later = {*MEASURED_TABLES} - {*shown_predictions()}
-    return [table for table in tables_of("scores") if Path(table).stem not in later]
+    tables = tables_of("scores", kind=catalogue.CHARTS)
+    return [table for table in tables if Path(table).stem not in later]

@@ -17,10 +17,10 @@ from hpcai.config.sharing import Sharing
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.core.messages import Message
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
-from hpcai.measure.publish import ATTEMPTS, INTERRUPTED
+from hpcai.measure.publish import INTERRUPTED
 from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.metrics.scores.of_run import time_parts, time_shares
-from hpcai.records.files import RAW, RECORD, check_raw_file, read_part, read_record
+from hpcai.records.files import ATTEMPTS, RAW, RECORD, check_raw_file, read_part, read_record
 from hpcai.records.run import FINISHED, Attempt, RunRecord
 from hpcai.records.weak import GROUP
 

@@ -156,7 +156,6 @@ class Start:
             return QUIET_S if any(job.folder for job in journal.in_state("running")) else BUSY_S
 
         environment = {**os.environ, "HPCAI_JOURNAL": str(path)}
-        environment["PATH"] = f"{Path(snakemake_program()).parent}:{environment.get('PATH', os.defpath)}"
         try:
             return self.child.call([snakemake_program(), *_with_options(words)], self.log, environment, look)
         finally:

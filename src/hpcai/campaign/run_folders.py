@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.campaign.controller_note import PlannedPoint
-from hpcai.measure.publish import DISCARDED, REPETITION
+from hpcai.measure.publish import REPETITION
+from hpcai.records.files import DISCARDED
 
 SCALE = re.compile(r"n\d+x\d+")
 NAMED = {"runs": "timed runs", "profiles": "profiles", "weak": "weak groups"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.core.text import say_duration
-from hpcai.measure.publish import ATTEMPTS
+from hpcai.records.files import ATTEMPTS
 
 
 @dataclass(frozen=True)

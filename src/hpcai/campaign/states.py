@@ -23,8 +23,8 @@ from hpcai.core.errors import RecordError
 from hpcai.core.messages import Message, at
 from hpcai.measure.attempts import has_verdict, supervisor_of
 from hpcai.measure.claim import CLAIM, holder_of, live_holder
-from hpcai.measure.publish import ATTEMPTS, CAPTURE, INTERRUPTED
-from hpcai.records.files import RAW, RECORD
+from hpcai.measure.publish import CAPTURE, INTERRUPTED
+from hpcai.records.files import ATTEMPTS, RAW, RECORD
 from hpcai.records.run import FINISHED
 from hpcai.records.weak import GROUP
 

@@ -7,7 +7,7 @@ the workflow needs them at every start.
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -109,7 +109,6 @@ def figures_of(stage: Stage) -> dict[str, FigureEntry]:
     return {name: one for name, one in FIGURES.items() if one.stage == stage}
 
 
-def tables_shown(stage: Stage) -> list[str]:
-    """Return the names of all tables that a stage draws, each once."""
-    drawn = [one for one in [*FIGURES.values(), *CHARTS.values()] if one.stage == stage]
-    return list(dict.fromkeys(table for one in drawn for table in one.tables))
+def tables_shown(stage: Stage, kind: Mapping[str, FigureEntry] = FIGURES) -> list[str]:
+    """Return the names of all tables of a stage's figures (or charts), each once."""
+    return list(dict.fromkeys(table for one in kind.values() if one.stage == stage for table in one.tables))

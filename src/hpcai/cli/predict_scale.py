@@ -14,6 +14,7 @@ from hpcai.cli.options import Command, StudyResults, TableOrJson, count, option,
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import write_asked
 from hpcai.core.messages import Message, at
+from hpcai.core.table_files import read_parquet
 from hpcai.core.text_table import say_table
 from hpcai.predict.scales.exchange import cycle_of
 from hpcai.predict.scales.held_out import (
@@ -26,6 +27,7 @@ from hpcai.predict.scales.held_out import (
     summarise_cases,
     tabulate_cases,
 )
+from hpcai.predict.scales.host_speed import HostSpeed, read_host_speed
 from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
 from hpcai.predict.scales.model import Asked, ScaleStep
 from hpcai.predict.scales.starts import predict_from_all, say_scales
@@ -40,7 +42,8 @@ examples:
   hpcai predict scale results                                            # errors on all scales, each held out
   hpcai predict scale results --benchmark NAME --ranks 2 --batch 32
   hpcai predict scale results --benchmark NAME --ranks 2 --groups 4 --output json
-  hpcai predict scale results --benchmark NAME --ranks 2 --cases cases.csv"""
+  hpcai predict scale results --benchmark NAME --ranks 2 --cases cases.csv
+  hpcai predict scale results --benchmark NAME --ranks 2 --host-speed today/results/runs"""
 NOT_MEASURED = Message(
     "predict_scale.not_measured", "benchmark {benchmark!r} has no measured scale, expected one of {known}"
 )
@@ -68,6 +71,10 @@ class Question:
     cases: Annotated[
         Path | None, option("FILE", "CSV of further measured trainings, whose errors give the interval")
     ] = None
+    host_speed: Annotated[
+        list[Path] | None,
+        option("RECORD...", "records or folders of its scales' later trainings: predict at the host's speed then"),
+    ] = None
     output: TableOrJson = "table"
     figure: Annotated[Path | None, option("FILE", "also draw the held-out scales, as SVG")] = None
 
@@ -75,7 +82,7 @@ class Question:
 @app.command(cls=Command, short_help="Time of a step at other ranks, batches and messages.", epilog=EXAMPLE)
 @takes(Question)
 def scale(question: Question) -> None:
-    """Predict a step at another scale: blocks at its batch, contention, the slowest rank, and the exchange.
+    """Predict a step at another scale: the timed step at its batch, contention, the slowest rank, and the exchange.
 
     Nothing is fitted. Each part was measured apart, and each answer stands beside the errors on held-out scales.
     """
@@ -98,7 +105,7 @@ def scale(question: Question) -> None:
 
 
 def _check(question: Question) -> None:
-    names = ("ranks", "batch", "accumulation", "groups", "fusion", "cycle_ms", "cases")
+    names = ("ranks", "batch", "accumulation", "groups", "fusion", "cycle_ms", "cases", "host_speed")
     given = next((name for name in names if getattr(question, name) is not None), None)
     if given and not question.benchmark:
         raise ConfigError(NEEDS_BENCHMARK(option=f"--{given.replace('_', '-')}"))
@@ -108,7 +115,7 @@ def _check(question: Question) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """A prediction with its interval, and the same scale measured, if it was."""
+    """A prediction with its interval at the host's speed, and the same scale measured in the study, if it was."""
 
     benchmark: str
     start: str
@@ -120,6 +127,7 @@ class Answer:
     high_s: float
     interval_basis: str
     measured_s: float
+    host: HostSpeed
 
 
 def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question) -> Answer:
@@ -142,13 +150,20 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
     if step.reason:
         raise ConfigError(at(str(question.results), step.reason))
     erred = predict_trained(measured, read_trained(question.cases)) if question.cases else cases
-    interval = interval_of(erred, OTHERS)
+    host = _read_host(measured, question)
+    step, interval = step.times(host.ratio), interval_of(erred, OTHERS, more=host.variance)
     low_s, high_s = interval.around(step.step_s)
     measured_s = next((point.step_s for point in own if point.setting == setting), math.nan)
     return Answer(
         starts[0].benchmark, say_scales(starts), question_of(starts[0].setting, setting), setting.scale,
-        setting.global_batch, step, low_s, high_s, interval.basis, measured_s,
+        setting.global_batch, step, low_s, high_s, interval.basis, measured_s, host,
     )  # fmt: skip
+
+
+def _read_host(measured: MeasuredScales, question: Question) -> HostSpeed:
+    if not question.host_speed:
+        return HostSpeed()
+    return read_host_speed(question.host_speed, measured.points, read_parquet(question.results / "tables/runs.parquet"))
 
 
 def _usual(own: Sequence["Point"]) -> "Point":
@@ -184,10 +199,12 @@ def _say_answer(answer: Answer) -> str:
         ["exchange that shows", f"{1e3 * step.exposed_s:.2f}", step.basis[-1] if len(step.basis) > 2 else ""],
     ]
     if not math.isnan(answer.measured_s):
-        error = f"the prediction is off by {step.step_s / answer.measured_s - 1:+.1%}"
+        off = step.step_s / answer.host.ratio / answer.measured_s - 1
+        error = f"in the study, for whose speed the prediction is off by {off:+.1%}"
         rows.append(["measured", f"{1e3 * answer.measured_s:.2f}", error])
     title = f"{answer.benchmark} at {answer.scale}, global batch {answer.global_batch_samples}, from {answer.start}"
-    return f"{title}: modelled\n{say_table(['part', 'ms', 'from'], rows, kinds='kkw')}"
+    table = say_table(["part", "ms", "from"], rows, kinds="kkw")
+    return "\n".join(filter(None, (f"{title}: modelled", answer.host.words, table)))
 
 
 def _say_cases(table: pd.DataFrame) -> str:
@@ -216,7 +233,10 @@ def _ms(time_s: float) -> str:
 def _plain(answer: Answer) -> dict[str, Any]:
     found = asdict(answer)
     parts = found.pop("step")
-    return {name: _no_nan(value) for name, value in {**found, **parts, "method": "modelled"}.items()}
+    host: dict[str, Any] = {"host": [], "host_ratio": None}
+    if known := answer.host.trainings:
+        host = {"host": [{**asdict(one), "ratio": one.ratio} for one in known], "host_ratio": answer.host.ratio}
+    return {name: _no_nan(value) for name, value in {**found, **parts, **host, "method": "modelled"}.items()}
 
 
 def _no_nan(value: object) -> object:

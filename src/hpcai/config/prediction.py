@@ -76,8 +76,9 @@ class Prediction(Settings):
     )
     cost_model: StepCostModel = Field(
         default="blocks",
-        description="Preferred model of the compute time of a predicted step: timed blocks, rooflines, or kernel "
-        "regressors. Where it does not apply, the other model with the smaller error on measured steps is used.",
+        description="Preferred model of the computing of a predicted step: what `step_blocks` timed (the whole step, "
+        "or the sum of its blocks where not each batch has it), rooflines, or kernel regressors. Where it does not "
+        "apply, the other model with the smaller error on measured steps is used.",
     )
     ranks: tuple[Count, ...] = Field(default=(), description="Numbers of ranks for which each variant is predicted.")
     links: tuple[AssumedLink, ...] = Field(

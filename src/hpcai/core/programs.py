@@ -33,10 +33,14 @@ def find_program(name: str) -> str:
     return found
 
 
-def let_be_found(name: str) -> None:
-    """Put this Python's folder on the PATH unless a program is found: its environment may not have been activated."""
-    if shutil.which(name) is None:
-        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+def let_be_found(*names: str) -> None:
+    """Put this Python's folder first on the PATH if programs in it are not found there, or other ones of their names.
+
+    Its environment may not have been activated, or another one may have been. Programs that it lacks do not count.
+    """
+    folder = str(Path(sys.executable).parent)
+    if any(own != shutil.which(name) for name in names if (own := shutil.which(name, path=folder))):
+        os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 def shell_status(return_code: int) -> int:

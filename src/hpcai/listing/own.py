@@ -40,7 +40,7 @@ from hpcai.metrics.scores.best_results import VALID, judge_validity
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS, score_frame
 from hpcai.metrics.scores.result_scores import name_datasets, name_divisions, score_scales
 from hpcai.metrics.scores.trial_scores import FORMULA, score_trials
-from hpcai.records.files import RAW, RECORD
+from hpcai.records.files import ATTEMPTS, RAW, RECORD
 from hpcai.records.folders import check_manifest
 from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.model import Document, read_document
@@ -50,8 +50,6 @@ NO_RECORDS = Message("own.no_records", "found no record.json of a run, from whic
 NO_SCORES = Message("own.no_scores", "found no {file}, which holds the work of a sample behind every rate")
 OTHER_RUNS = Message("own.other_runs", "the scores are of other runs than the records: {runs}")
 OTHER_NUMBERS = Message("own.other_numbers", "{run}: {column} is {found:.9g}, from the records follows {expected:.9g}")
-ATTEMPTS = "attempts"
-"""Subfolder of a run with its earlier attempts."""
 RECOMPUTED = ("rate_flop_per_s", "vflops_flop_per_s", "train_rate_samples_per_s", "time_to_train_s", "quality")
 """Columns of submitted scores that must equal the recomputed ones."""
 OF_POWER = ("mean_power_w", "power_method", "power_source")

@@ -24,7 +24,6 @@ from hpcai.measure.claim_holder import Holder, parse_holder, this_process
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.progress import read_epochs
 from hpcai.measure.publish import (
-    ATTEMPTS,
     CAPTURE,
     DIGEST,
     INSTANCE,
@@ -37,7 +36,7 @@ from hpcai.measure.publish import (
 )
 from hpcai.measure.rank_files import gather_rank_files
 from hpcai.measure.watch import end_marked_processes
-from hpcai.records.files import RAW, RECORD, read_part, read_record, write_json, write_record
+from hpcai.records.files import ATTEMPTS, RAW, RECORD, read_part, read_record, write_json, write_record
 from hpcai.records.run import FINISHED, Attempt, RunRecord
 from hpcai.records.weak import GROUP
 from hpcai.slurm.job import state_of

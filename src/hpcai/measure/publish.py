@@ -19,12 +19,10 @@ from hpcai.core.errors import ConfigError, RecordError, RunRefusedError
 from hpcai.core.files import sync, write_atomically
 from hpcai.core.messages import Message, at
 from hpcai.measure.claim import live_holder
-from hpcai.records.files import RAW, RECORD, read_part, read_record, sound_copy, write_record
+from hpcai.records.files import DISCARDED, RAW, RECORD, read_part, read_record, sound_copy, write_record
 from hpcai.records.run import FINISHED, Capture, RunRecord
 from hpcai.records.weak import GROUP
 
-ATTEMPTS = "attempts"
-"""Subfolder of a run for its attempts: running, failed or interrupted."""
 GIVEN_UP = Message("publish.given_up", "was abandoned by another process, because this one sent no heartbeat")
 AT_WORK = Message("publish.at_work", "{holder}, measures here; wait for it, or end it (`{remedy}`)")
 OTHER_SETTINGS = Message(
@@ -44,7 +42,6 @@ NODES = "nodes.json"
 """In each attempt at a run that starts alone: its nodes' reports before the ranks started."""
 REPETITION = re.compile(r"[ri]\d+")
 INSTANCE = re.compile(r"i\d+")
-DISCARDED = "discarded"
 RESERVE, RESERVE_BYTES = "reserve", 1 << 18
 """In each running attempt: space released for its record or verdict if the disk is full by then."""
 

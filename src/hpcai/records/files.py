@@ -18,6 +18,10 @@ RAW = "raw"
 """Subfolder of a published run with its raw files and the original of its record."""
 MOST_PLACES = 10
 """Places of a damaged file that an error names; a file of another version can have hundreds."""
+ATTEMPTS = "attempts"
+"""Subfolder of a run for its attempts: running, failed, interrupted or disturbed."""
+DISCARDED = "discarded"
+"""Folder beside runs for those that were put aside."""
 FILE_CHANGED = Message(
     "records.file_changed",
     "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: restore it "
@@ -71,6 +75,19 @@ def read_record(path: Path) -> RunRecord:
         return _validate(_parse_record, path, read_record_text(path).text, _advise_copy)
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def find_records(place: Path) -> list[Path]:
+    """Return the records of published runs: a record itself, or those of a folder of runs at any depth.
+
+    Of a results folder only ``runs`` and ``weak`` count, because submissions in it hold copies.
+    """
+    if place.is_file():
+        return [place]
+    folders = [one for one in (place / "runs", place / "weak") if one.is_dir()] or [place]
+    others = {RAW, ATTEMPTS, DISCARDED}
+    found = (path for folder in folders for path in sorted(folder.rglob(RECORD)))
+    return [path for path in found if not others & {*path.relative_to(place).parts}]
 
 
 def read_record_text(path: Path) -> Unsealed:

@@ -14,10 +14,9 @@ import pandas as pd
 from hpcai.catalogue.tables import columns_of, definitions
 from hpcai.core.errors import ResultsError
 from hpcai.core.messages import Message
-from hpcai.measure.publish import DISCARDED
 from hpcai.metrics.cells import records_of
 from hpcai.metrics.run_tables import collect_runs
-from hpcai.records.files import RAW, RECORD
+from hpcai.records.files import RECORD, find_records
 from hpcai.records.run import Outcome
 
 NO_RUNS = Message("openmetrics.no_runs", "{folder}: found no {record} below it; name the results folder of a study")
@@ -61,9 +60,7 @@ def runs_as_openmetrics(folders: Sequence[Path]) -> str:
 
 
 def _runs_of(folder: Path) -> pd.DataFrame:
-    found = [folder] if folder.is_file() else sorted(folder.rglob(RECORD))
-    kept = [path for path in found if path.parent.name != RAW and DISCARDED not in path.relative_to(folder).parts]
-    runs = [path for path in kept if "profiles" not in path.relative_to(folder).parts]
+    runs = [path for path in find_records(folder) if "profiles" not in path.relative_to(folder).parts]
     if not runs:
         raise ResultsError(NO_RUNS(folder=folder, record=RECORD))
     return collect_runs(runs).assign(results=str(folder))

@@ -39,7 +39,7 @@ STEP_BLOCKS = SectionSpec(
 SCALE_CASES = SectionSpec(
     "scale-cases",
     "Scales from their parts",
-    "Each measured scale predicted without its own measurement: blocks, contention, slowest rank, messages.",
+    "Each measured scale predicted without its own measurement: timed step, contention, slowest rank, messages.",
     level=3,
     absent=NO_SCALES,
     unmade=NOT_MEASURED,

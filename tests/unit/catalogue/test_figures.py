@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from library_copy import copy_library
 
-from hpcai.catalogue.figures import CHARTS, FIGURES
+from hpcai.catalogue.figures import CHARTS, FIGURES, tables_shown
 from hpcai.report.section_specs import FigureSpec
 from hpcai.report.sections import ACCEPTANCE_SECTIONS, DEVICE_SECTIONS, SECTIONS
 
@@ -74,3 +74,11 @@ def test_no_rule_names_a_figure() -> None:
     rules = "".join(path.read_text() for path in (SOURCE.parent / "workflow/rules").glob("*.smk"))
     tables = {table for one in [*FIGURES.values(), *CHARTS.values()] for table in one.tables}
     assert [name for name in [*FIGURES, *CHARTS] if name not in tables and f'"{name}"' in rules] == []
+
+
+def test_a_stage_reads_the_tables_of_what_it_draws_and_only_the_scaling_chart_waits_for_predictions() -> None:
+    for kind in (FIGURES, CHARTS):
+        drawn = {table for one in kind.values() if one.stage == "scores" for table in one.tables}
+        assert set(tables_shown("scores", kind)) == drawn
+    assert "predictions" in tables_shown("scores", CHARTS)
+    assert "predictions" not in tables_shown("scores")

@@ -9,12 +9,13 @@ from unit.predict.scales.made_scales import groups, links, make_measured, make_p
 from unit.predict.steps.made_blocks import make_report
 from unit.profiles.profile_folders import STEPS_S, make_profile
 from unit.profiles.timeline_text import timeline_text
+from unit.record_factory import make_record, write_records
 
 from hpcai.cli import predict_replay, predict_scale
 from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.core.table_files import write_parquet
-from hpcai.predict.scales import measured, trained
+from hpcai.predict.scales import host_speed, measured, trained
 from hpcai.records.files import write_sealed
 
 
@@ -24,7 +25,10 @@ def results(tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "predict/here").mkdir(parents=True)
     scales = pd.DataFrame([dict(point.row) for point in made.points])
-    for name, table in {"scales": scales, "links": links(), "contention": groups()}.items():
+    runs = scales[["benchmark", "variant", "engine", "scale"]].assign(
+        machine="testbox", started_utc="2026-02-01T00:00:00Z"
+    )
+    for name, table in {"scales": scales, "links": links(), "contention": groups(), "runs": runs}.items():
         write_parquet(table, tmp_path / f"tables/{name}.parquet")
     write_sealed(make_report(*made.steps), tmp_path / "predict/here/step_blocks.json")
     return tmp_path
@@ -76,6 +80,34 @@ def test_trainings_measured_besides_give_the_interval(results, capsys):
     assert width[1] > 4 > width[0]
 
 
+def test_an_answer_is_at_the_speed_that_the_host_has_now(results, capsys):
+    points = [point for point in make_measured().points if point.benchmark == "one"]
+    for point in points:
+        record = make_record(
+            benchmark="one", ranks_per_node=point.setting.ranks, settings_of_point={"global_batch": 8},
+            record={"started_utc": "2026-03-01T00:00:00Z"},
+        )  # fmt: skip
+        ratio = 1.1 if point.setting.ranks == 1 else 1.3
+        report = record.training.model_copy(update={"step_time_median_s": ratio * point.step_s})
+        write_records([record.model_copy(update={"training": report})], results / "again")
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2", "--output", "json"]
+    found = []
+    for more in ([], ["--host-speed", str(results / "again")]):
+        assert call([*question, *more]) == 0
+        found.append(json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["answer"])
+    study, now = found
+    assert (study["host_ratio"], study["host"]) == (None, [])
+    assert now["host_ratio"] == pytest.approx(math.sqrt(1.1 * 1.3))
+    assert [one["ratio"] for one in now["host"]] == pytest.approx([1.1, 1.3])
+    assert all((results / one["source"]).is_file() for one in now["host"])
+    for name in ("step_s", "compute_s", "exchange_s", "exposed_s"):
+        assert now[name] == pytest.approx(now["host_ratio"] * study[name])
+    assert now["contention_ratio"] == study["contention_ratio"]
+    assert now["high_s"] / now["low_s"] > study["high_s"] / study["low_s"]
+    assert call([*question[:-2], "--host-speed", str(results / "again")]) == 0
+    assert host_speed.AT_SPEED.find_in(capsys.readouterr().out)["n"] == "2"
+
+
 @pytest.mark.parametrize(
     ("question", "code"),
     [
@@ -85,6 +117,8 @@ def test_trainings_measured_besides_give_the_interval(results, capsys):
         (["--benchmark", "one", "--ranks", "3"], "step_model.uneven_batch"),
         (["--cases", "no.csv"], predict_scale.NEEDS_BENCHMARK.code),
         (["--benchmark", "one", "--cases", "no.csv"], trained.UNREADABLE.code),
+        (["--host-speed", "again"], predict_scale.NEEDS_BENCHMARK.code),
+        (["--benchmark", "one", "--host-speed", "none"], host_speed.NONE_FITS.code),
         (["--machine", "elsewhere"], measured.NO_BLOCKS.code),
     ],
 )

@@ -1,7 +1,6 @@
 """Programs: how one ended, and what it said last."""
 
 import os
-import shutil
 
 import pytest
 
@@ -37,14 +36,16 @@ def test_the_last_words_of_a_process(printed, said):
     assert last_words(printed) == said
 
 
-def test_a_program_beside_this_python_is_found_where_nobody_activated_its_environment(tmp_path, monkeypatch):
-    for folder in ("here", "elsewhere"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "tool").touch(0o755)
+@pytest.mark.parametrize("path", ["", "elsewhere", "elsewhere:here"])
+def test_the_program_beside_this_python_is_found_whichever_environment_is_active(tmp_path, monkeypatch, path):
+    for file in ("here/tool", "here/other", "elsewhere/tool", "elsewhere/lone"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch(0o755)
     monkeypatch.setattr(programs.sys, "executable", str(tmp_path / "here/python"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    programs.let_be_found("tool")
-    assert shutil.which("tool") == str(tmp_path / "here/tool")
-    monkeypatch.setenv("PATH", str(tmp_path / "elsewhere"))
-    programs.let_be_found("tool")
-    assert os.environ["PATH"] == str(tmp_path / "elsewhere")
+    before = ":".join(str(tmp_path / folder) for folder in path.split(":"))
+    monkeypatch.setenv("PATH", before)
+    programs.let_be_found("lone")
+    assert os.environ["PATH"] == before
+    for _ in range(2):  # the jobs of a workflow start with the PATH of the workflow
+        programs.let_be_found("other", "tool")
+        assert os.environ["PATH"] == f"{tmp_path / 'here'}:{before}"

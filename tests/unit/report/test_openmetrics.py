@@ -31,9 +31,9 @@ def results(tmp_path):
         (folder / "raw").mkdir(parents=True)
         for path in (folder / "record.json", folder / "raw/record.json"):
             write_record(record, path)
-    set_aside = tmp_path / "results/discarded/runs/r1"
-    set_aside.mkdir(parents=True)
-    write_record(good, set_aside / "record.json")
+    for place in ("runs/discarded/r1", "runs/r1/attempts/a0", "hpc_ai500/one/logs/r1"):  # put aside, disturbed, copied
+        (tmp_path / "results" / place).mkdir(parents=True)
+        write_record(good, tmp_path / "results" / place / "record.json")
     return tmp_path / "results"
 
 

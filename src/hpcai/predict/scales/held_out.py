@@ -16,7 +16,7 @@ from hpcai.predict.scales.exchange import cycle_of
 from hpcai.predict.scales.measured import MeasuredScales, ScaleFiles, read_measured_scales
 from hpcai.predict.scales.model import Asked, ScaleStep, calibration_of, predict_scale, predict_unseen
 from hpcai.predict.scales.starts import predict_from_all, say_scales
-from hpcai.predict.what_if.intervals import ErrorInterval, centred_interval
+from hpcai.predict.what_if.intervals import ErrorInterval, Variance, centred_interval
 from hpcai.predict.what_if.measured import Point
 from hpcai.predict.what_if.step_model import Setting
 
@@ -36,7 +36,7 @@ QUESTIONS = {
 """What was predicted from what. `OTHERS` is what a user asks for; the next four show single starts."""
 FEWEST_OTHERS = 2
 FEW_OTHERS = Message(
-    "scales.few_others", "{found} other benchmarks have blocks that describe their steps, expected at least {least}"
+    "scales.few_others", "{found} other benchmarks have timed steps near those of their runs, expected at least {least}"
 )
 SUMMARY = Message(
     "scales.summary",
@@ -130,7 +130,9 @@ def _unseen(measured: MeasuredScales, target: Point) -> Case:
     return Case(UNSEEN, ", ".join(sorted(known)), target, step)
 
 
-def interval_of(cases: Sequence[Case], question: str, without: Point | None = None) -> ErrorInterval:
+def interval_of(
+    cases: Sequence[Case], question: str, without: Point | None = None, more: Variance | None = None
+) -> ErrorInterval:
     """Return the interval of predictions of a kind from the errors of held-out cases.
 
     Parameters
@@ -141,13 +143,15 @@ def interval_of(cases: Sequence[Case], question: str, without: Point | None = No
         Kind of the prediction.
     without
         A measured scale of which no error counts, so that its own interval is no tautology.
+    more
+        Of the host's speed, if it is not that of the study.
     """
     own = [
         one for one in cases
         if one.question == question and math.isfinite(one.found.step_s) and one.target is not without
     ]  # fmt: skip
     measured_s, predicted_s = [one.target.step_s for one in own], [one.found.step_s for one in own]
-    return centred_interval(measured_s, predicted_s, QUESTIONS[question], LEVEL_RATIO)
+    return centred_interval(measured_s, predicted_s, QUESTIONS[question], LEVEL_RATIO, more)
 
 
 def tabulate_cases(measured: MeasuredScales, cases: Sequence[Case]) -> pd.DataFrame:

@@ -60,6 +60,11 @@ class ScaleStep:
     basis: tuple[str, ...] = ()
     reason: str = ""
 
+    def times(self, ratio: float) -> "ScaleStep":
+        """Return the step on a host where each part takes so many times as long."""
+        parts = ("step_s", "compute_s", "exchange_s", "exposed_s")
+        return replace(self, **{name: ratio * getattr(self, name) for name in parts})
+
 
 def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> ScaleStep:
     """Return the step of a training at another scale, batch or way of exchanging than one that was measured.

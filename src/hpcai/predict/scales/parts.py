@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 BACKWARD_RATIO = 1 - FORWARD_RATIO
-"""Of a micro-batch in timed blocks."""
+"""Of a micro-batch in a timed step."""
 ALONE = Message("scales.alone", "one rank of a node has no contention")
 OWN_CONTENTION = Message(
     "scales.own_contention", "contention of {ratio:.3g} from {instances} independent trainings of {benchmark} at once"

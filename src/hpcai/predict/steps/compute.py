@@ -1,8 +1,9 @@
 """Time to compute a training step at a batch, from what was timed of its network: the step, or else its blocks."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpcai.core.messages import Message
 from hpcai.predict.steps.accuracy import sum_blocks
@@ -11,14 +12,14 @@ from hpcai.predict.steps.report import StepTimes
 TIMED = Message("compute.timed", "{what} timed at a batch of {batch} samples")
 BETWEEN = Message("compute.between", "on the line between {what} timed at batches of {low} and {high} samples")
 STEPS, BLOCKS = "steps", "blocks"
+"""What was timed: whole steps, or the blocks that they are the sum of."""
 NOT_TIMED = Message(
     "compute.not_timed",
-    "no block of {network} was timed in {precision}; measure it (study key predict.step_blocks)",
+    "no step of {network} was timed in {precision}; measure it (study key predict.step_blocks)",
 )
 OUTSIDE = Message(
     "compute.outside",
-    "the blocks of {network} were timed at batches of {low} to {high} samples, not at {batch:g}: no time is guessed "
-    "outside",
+    "{what} of {network} timed at batches of {low} to {high} samples, not at {batch:g}: no time is guessed outside",
 )
 
 
@@ -42,12 +43,26 @@ class ComputedStep:
     reason: str = ""
 
 
-def compute_at(steps: Sequence[StepTimes], network: str, batch: float, precision: str = "fp32") -> ComputedStep:
-    """Return the processor time that a network computes at a batch.
+class Timed(NamedTuple):
+    """Times of a network in one precision; none where `reason` says why.
 
-    A timed batch takes the time of its whole step, or of its blocks if not all of the network's batches have the step:
-    between blocks, a step has operations that no block holds, and they do not shrink with the batch. Between two timed
-    batches the time is on the line between the nearest two.
+    Attributes
+    ----------
+    times_s
+        By batch, forward and backward pass of a micro-batch, and one update of all parameters [s].
+    what
+        `STEPS` or `BLOCKS`.
+    """
+
+    times_s: Mapping[int, tuple[float, float]]
+    what: str
+    reason: str = ""
+
+
+def times_of(steps: Sequence[StepTimes], network: str, precision: str = "fp32") -> Timed:
+    """Return the processor times of a network: of its whole steps, or of their blocks if a batch has no whole step.
+
+    Between blocks, a step has operations that no block holds, and they do not shrink with the batch.
 
     Parameters
     ----------
@@ -55,8 +70,6 @@ def compute_at(steps: Sequence[StepTimes], network: str, batch: float, precision
         All that was measured on a machine.
     network
         Benchmark or reference network.
-    batch
-        Samples of a micro-batch.
     precision
         Of the training.
     """
@@ -65,13 +78,30 @@ def compute_at(steps: Sequence[StepTimes], network: str, batch: float, precision
     blocks = {size: (found.gradients_s, found.update_s) for size, found in sums.items() if not found.reason}
     if not blocks:
         reasons = dict.fromkeys(found.reason for found in sums.values())
-        return _unknown("; ".join(reasons) or NOT_TIMED(network=network, precision=precision))
+        return Timed({}, BLOCKS, "; ".join(reasons) or NOT_TIMED(network=network, precision=precision))
     whole = {one.batch: (one.step_s - one.update_s, one.update_s) for one in own if one.step_s and one.update_s}
-    known, what = (whole, STEPS) if whole.keys() >= blocks.keys() else (blocks, BLOCKS)
+    return Timed(whole, STEPS) if whole.keys() >= blocks.keys() else Timed(blocks, BLOCKS)
+
+
+def compute_at(steps: Sequence[StepTimes], network: str, batch: float, precision: str = "fp32") -> ComputedStep:
+    """Return the processor time that a network computes at a batch, as `times_of` finds it.
+
+    Between two timed batches the time is on the line between the nearest two.
+
+    Parameters
+    ----------
+    steps, network, precision
+        As for `times_of`.
+    batch
+        Samples of a micro-batch.
+    """
+    known, what, reason = times_of(steps, network, precision)
+    if reason:
+        return _unknown(reason)
     low = max((size for size in known if size <= batch), default=None)
     high = min((size for size in known if size >= batch), default=None)
     if low is None or high is None:
-        return _unknown(OUTSIDE(network=network, low=min(known), high=max(known), batch=batch))
+        return _unknown(OUTSIDE(what=what, network=network, low=min(known), high=max(known), batch=batch))
     if low == high:
         return ComputedStep(*known[low], TIMED(what=what, batch=low))
     share = (batch - low) / (high - low)

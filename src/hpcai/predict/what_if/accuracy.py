@@ -11,7 +11,7 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.config.prediction import StepCostModel
 from hpcai.predict.what_if.intervals import ErrorInterval, interval_from
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
-from hpcai.predict.what_if.step_model import StepModel
+from hpcai.predict.what_if.step_model import TIMED_MODELS, StepModel
 
 PREDICTION_ACCURACY_COLUMNS = columns_of("prediction_accuracy")
 MORE, FEWER, PRECISION, COMPRESSION = "more ranks", "fewer ranks", "precision", "compression"
@@ -36,7 +36,7 @@ class ModelErrors:
     intervals
         By kind and model, from the rows that count.
     asked
-        How the name of the model begins that predicts wherever it can.
+        Model that predicts wherever it can: how its name begins; ``blocks`` stands for both `TIMED_MODELS`.
     """
 
     best: Mapping[str, str]
@@ -102,7 +102,8 @@ def _least_far_off(groups: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, s
 
 def _pick(names: Sequence[str], asked: str, best: str) -> str:
     """Return the name of the model that is asked for, otherwise the best, otherwise the first."""
-    return next((name for name in names if name.startswith(asked)), best if best in names else names[0])
+    begins = tuple(TIMED_MODELS.values()) if asked == "blocks" else (asked,)
+    return next((name for name in names if name.startswith(begins)), best if best in names else names[0])
 
 
 def _pairs(study: MeasuredStudy) -> Iterator[tuple[str, Point, Point]]:

@@ -18,6 +18,7 @@ CENTRED = Message(
     "intervals.centred",
     "interval ({percent:g} %) of log(measured / predicted), around no error, from {n} held-out points of {kind}",
 )
+CENTRED_AND = Message("intervals.centred_and", "{basis}, and from {more}")
 T_INTERVAL = Message(
     "intervals.t_interval",
     "t interval ({percent:g} %) of log(measured / predicted) over {n} held-out points of {kind}; those of one variant "
@@ -47,6 +48,25 @@ class ErrorInterval:
     def around(self, predicted: float) -> tuple[float, float]:
         """Return the bounds around a prediction."""
         return predicted * self.low_ratio, predicted * self.high_ratio
+
+
+@dataclass(frozen=True)
+class Variance:
+    """Of a logarithm, besides that of the errors; by default there is none.
+
+    Attributes
+    ----------
+    value
+        The variance.
+    freedom
+        Its degrees of freedom.
+    basis
+        What it was computed from.
+    """
+
+    value: float = 0.0
+    freedom: float = math.inf
+    basis: str = ""
 
 
 def interval_from(
@@ -81,7 +101,7 @@ def interval_from(
 
 
 def centred_interval(
-    measured: Sequence[float], predicted: Sequence[float], kind: str, confidence: float
+    measured: Sequence[float], predicted: Sequence[float], kind: str, confidence: float, more: Variance | None = None
 ) -> ErrorInterval:
     """Return the interval of a further prediction whose model has nothing left to correct.
 
@@ -93,19 +113,28 @@ def centred_interval(
         Kind of prediction, in words.
     confidence
         Share of further predictions that it should contain.
+    more
+        Of what else scatters; by default nothing.
 
     Returns
     -------
     ErrorInterval
         ``+- t_n r sqrt(1 + 1 / n)``, with r the root mean square of n values of log(measured / predicted). A mean error
-        of few points is more chance than bias, so it is not taken off, and widens the interval instead.
+        of few points is more chance than bias, so it is not taken off, and widens the interval instead. Another
+        variance adds to ``r^2 (1 + 1 / n)``; the degrees of freedom of the sum are those of Welch and Satterthwaite
+        (JCGM 100:2008, equation G.2b).
     """
     errors = _log_errors(measured, predicted)
     n = len(errors)
     if n < FEWEST_ERRORS:
         return _no_interval(n, kind)
-    reach = stats.t.ppf((1 + confidence) / 2, n) * math.sqrt((errors**2).mean() * (1 + 1 / n))
-    return ErrorInterval(math.exp(-reach), math.exp(reach), n, CENTRED(percent=100 * confidence, n=n, kind=kind))
+    own, freedom = float((errors**2).mean()) * (1 + 1 / n), float(n)
+    total, basis = own, CENTRED(percent=100 * confidence, n=n, kind=kind)
+    if more and more.value:
+        total, basis = own + more.value, CENTRED_AND(basis=basis, more=more.basis)
+        freedom = total**2 / (own**2 / n + more.value**2 / more.freedom)
+    reach = stats.t.ppf((1 + confidence) / 2, freedom) * math.sqrt(total)
+    return ErrorInterval(math.exp(-reach), math.exp(reach), n, basis)
 
 
 def _log_errors(measured: Sequence[float], predicted: Sequence[float]) -> NDArray[np.float64]:

@@ -14,13 +14,13 @@ from hpcai.predict.training.layers import LayerList
 from hpcai.predict.training.roofline_cost import CostModel
 from hpcai.predict.what_if.hardware import PRECISION_BYTES, Exchange, RankRates, measured_exchange, rank_rates
 from hpcai.predict.what_if.step_model import (
-    BLOCKS,
+    TIMED_MODELS,
     Setting,
     StepModel,
-    blocks_model,
     regressor_model,
     roofline_model,
     setting_of,
+    timed_model,
 )
 
 COST_MODEL: CostModel = "full"
@@ -102,7 +102,7 @@ class MeasuredStudy:
     regressors
         Of the kernels of the machine, by kernel; empty: none were measured.
     steps
-        Steps whose blocks were timed on the machine.
+        Steps that were timed on the machine, whole and in blocks.
     """
 
     tables: StudyTables
@@ -156,14 +156,14 @@ class MeasuredStudy:
     def models(self, start: Point, target: Setting) -> dict[str, StepModel]:
         """Return the models that lead from a measured step to another setting, by name.
 
-        Blocks are first if they were timed at the batches of both, then the roofline.
+        The timed step is first, or the sum of its blocks, if it has a time at the batches of both; then the roofline.
         """
         models = [self.model(start.benchmark)]
         if start.setting.precision == target.precision == "fp32":
             network = self.layers[start.benchmark]
-            blocks = blocks_model(network, self.steps)
-            if all(_computes(blocks, setting) for setting in (start.setting, target)):
-                models.insert(0, replace(blocks, overlap=self.overlap))
+            timed = timed_model(network, self.steps)
+            if all(_computes(timed, setting) for setting in (start.setting, target)):
+                models.insert(0, replace(timed, overlap=self.overlap))
             if self.regressors:
                 models.append(replace(regressor_model(network, self.regressors), overlap=self.overlap))
         return {model.words: model for model in models}
@@ -182,7 +182,8 @@ class MeasuredStudy:
     def sources(self, benchmark: str, exchange: Exchange, model: StepModel) -> str:
         """Return the source files of a model's prediction for a benchmark."""
         files = [STEP_SOURCE, f"results/characterise/layers/{benchmark}.json"]
-        rates = f"results/predict/{self.machine.name}/{'step_blocks' if model.words == BLOCKS else 'regressors'}.json"
+        measured = "step_blocks" if model.words in TIMED_MODELS.values() else "regressors"
+        rates = f"results/predict/{self.machine.name}/{measured}.json"
         if model.words.startswith("roofline"):
             rates = self.rates(benchmark)["fp32"].source
         return ", ".join(dict.fromkeys(filter(None, [*files, *rates.split(", "), exchange.source])))

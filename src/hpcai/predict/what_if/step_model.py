@@ -1,6 +1,6 @@
 """The step time of a measured training at another scale, link, precision or compression.
 
-The compute time is that of timed steps or their blocks (or the roofline of the layers, or kernel regressors) times one
+The compute time is that of a timed step or its blocks (or the roofline of the layers, or kernel regressors) times one
 factor that makes the model match the measured step of the starting point. Exchanging gradients is a ring allreduce over
 measured or assumed links, after computing: no overlap, as with gradients that travel as one group. With overlap,
 messages of equal size become ready at equal intervals of the backward pass and travel one after another.
@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from hpcai.core.messages import Message
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.kernels.step_estimate import estimate_step
-from hpcai.predict.steps.compute import compute_at
+from hpcai.predict.steps.compute import BLOCKS, STEPS, compute_at, times_of
 from hpcai.predict.steps.report import StepTimes
 from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_parameters
 from hpcai.predict.training.roofline_cost import CostModel, count_work, time_layers
@@ -40,9 +40,11 @@ UNEVEN_PARTS = Message(
     "step_model.uneven_parts", "{ranks} ranks do not make complete replicas of {parts} ranks, which share each sample"
 )
 NO_PARTS = "kernels were timed on whole samples"
-BLOCKS, REGRESSORS = "blocks", "regressors"
+REGRESSORS = "regressors"
+TIMED_MODELS = {STEPS: "timed step", BLOCKS: "sum of blocks"}
+"""Names of the models that the study key `predict.step_blocks` leads to, by what was timed."""
 FORWARD_RATIO = 1 / 3
-"""Assumed share of the forward pass in timed blocks: one of a layer's three products. Only overlap uses it."""
+"""Assumed share of the forward pass in a timed step: one of a layer's three products. Only overlap uses it."""
 NO_MODEL = Message("step_model.no_model", "no model of computing in {precision} ({model})")
 SLOW_EXCHANGE = Message(
     "step_model.slow_exchange",
@@ -272,8 +274,9 @@ def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor
     return StepModel(compute, count_parameters(network), REGRESSORS)
 
 
-def blocks_model(network: LayerList, steps: Sequence[StepTimes]) -> StepModel:
+def timed_model(network: LayerList, steps: Sequence[StepTimes]) -> StepModel:
     """Return the step of a network as it was timed, whole or in blocks, at those batches and in that precision."""
+    words = TIMED_MODELS[times_of(steps, network.name).what]
 
     def compute(samples: float, precision: str) -> ComputeTime:
         found = compute_at(steps, network.name, samples, precision)
@@ -282,7 +285,7 @@ def blocks_model(network: LayerList, steps: Sequence[StepTimes]) -> StepModel:
         forward_s = FORWARD_RATIO * found.gradients_s
         return ComputeTime(forward_s, found.gradients_s - forward_s, found.update_s)
 
-    return StepModel(compute, count_parameters(network), BLOCKS)
+    return StepModel(compute, count_parameters(network), words)
 
 
 def setting_of(row: Row) -> Setting:

@@ -114,7 +114,7 @@ class StudyModels:
     overlap
         Whether gradients are exchanged while others are computed; of a single group of gradients none is.
     steps
-        Steps whose blocks were timed on the machine.
+        Steps that were timed on the machine, whole and in blocks.
     """
 
     layers: Mapping[str, LayerList]

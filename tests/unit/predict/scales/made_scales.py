@@ -22,12 +22,12 @@ UPDATE_S, INPUT_S = 0.5, 0.05
 """Of a step; and of each of its samples."""
 
 
-def blocks_s(batch: int) -> float:
+def timed_s(batch: int) -> float:
     return batch / 4 + UPDATE_S
 
 
 def alone_s(batch: int) -> float:
-    return blocks_s(batch) + INPUT_S * batch
+    return timed_s(batch) + INPUT_S * batch
 
 
 def step_s(ranks: int, batch: int) -> float:

@@ -35,7 +35,7 @@ def test_exact_parts_give_the_measured_step(start, target):
     assert found.compute_s == pytest.approx(made_scales.alone_s(8 // target.setting.ranks))
 
 
-def test_the_same_batch_of_a_rank_needs_no_blocks():
+def test_the_same_batch_of_a_rank_needs_no_timed_step():
     start = make_point("one", 1, 3, step_time_median_s=2.0)
     found = ask(start, ranks=2, global_batch=6)
     assert found.step_s == pytest.approx(2.0 * CONTENTION * SLOWEST + IN_TRAINING * CALL_S)
@@ -92,6 +92,6 @@ def test_a_part_that_is_missing_or_absurd_is_named(changes, message):
     assert found.reason.code == message.code
 
 
-def test_a_step_that_blocks_do_not_describe_starts_nothing():
-    start = make_point("one", 1, 8, step_time_median_s=3 * made_scales.blocks_s(8))
+def test_a_scale_far_off_its_timed_step_starts_nothing():
+    start = make_point("one", 1, 8, step_time_median_s=3 * made_scales.timed_s(8))
     assert not ask(start, ranks=2).step_s > 0

@@ -15,12 +15,13 @@ from unit.predict.what_if import studies
 from hpcai.config.prediction import Prediction
 from hpcai.metrics.scaling.model_limits import CALIBRATION_RATIOS, LEAST_COVERED_RATIO, NOT_COVERED, TOO_EFFICIENT
 from hpcai.predict.kernels.step_estimate import estimate_step
+from hpcai.predict.steps.compute import STEPS
 from hpcai.predict.what_if import StudyModels, outcome, predict_study
 from hpcai.predict.what_if.accuracy import COMPRESSION, KINDS, MORE, PRECISION
 from hpcai.predict.what_if.answers import NO_LINK_COMPARED
 from hpcai.predict.what_if.hardware import ASSUMED_LINKS, NO_ALLREDUCE, NO_ROOFS, rank_rates
 from hpcai.predict.what_if.intervals import FEWEST_ERRORS, TOO_FEW_ERRORS
-from hpcai.predict.what_if.step_model import BLOCKS, NO_MODEL, SLOW_EXCHANGE, UNEVEN_BATCH
+from hpcai.predict.what_if.step_model import NO_MODEL, SLOW_EXCHANGE, TIMED_MODELS, UNEVEN_BATCH
 from hpcai.predict.what_if.study import ONE_PRECISION
 
 CLOSE = 2e-3
@@ -383,7 +384,7 @@ def test_a_refused_ceiling_is_no_roof() -> None:
     assert rates.peak_flop_per_s == studies.PEAK
 
 
-def timed_blocks(*batches: int, slower: float = 1.0) -> tuple[Any, ...]:
+def timed_steps(*batches: int, slower: float = 1.0) -> tuple[Any, ...]:
     """Steps that take as long as the study's, or so many times as long."""
     times_s = {batch: slower * studies.compute_s(batch) for batch in batches}
     return tuple(
@@ -392,29 +393,32 @@ def timed_blocks(*batches: int, slower: float = 1.0) -> tuple[Any, ...]:
     )
 
 
-def predict_with_blocks(steps: Any, **asked: Any) -> dict[str, pd.DataFrame]:
+def predict_with_timed(steps: Any, **asked: Any) -> dict[str, pd.DataFrame]:
     models = StudyModels({"small": studies.LAYERS}, studies.machine(), steps=steps)
     return predict_study(studies.tables(*studies.exact(1, 2)), models, Prediction.model_validate(asked))
 
 
-def test_timed_blocks_predict_where_they_were_timed_at_both_batches() -> None:
-    found = predict_with_blocks(timed_blocks(4, 8, 16), ranks=[4])
+@pytest.mark.parametrize("what", TIMED_MODELS)
+def test_a_step_that_was_timed_at_both_batches_predicts_as_a_whole_or_as_the_sum_of_its_blocks(what: str) -> None:
+    first, *others = timed_steps(4, 8, 16)
+    steps = [first if what == STEPS else first.model_copy(update={"step_s": None}), *others]
+    found = predict_with_timed(steps, ranks=[4])
     row = only(found["predictions"], question="scale")
-    assert row["cost_model"] == BLOCKS
+    assert row["cost_model"] == TIMED_MODELS[what]
     assert row["step_s"] == pytest.approx(studies.compute_s(4) + studies.exchange_s(4), rel=CLOSE)
     assert row["calibration_ratio"] == pytest.approx(1, rel=CLOSE)
     assert "results/predict/" in row["source"]
     assert "step_blocks.json" in row["source"]
     used = found["prediction_accuracy"]
-    assert set(used[used["used_for_interval"]]["cost_model"]) == {BLOCKS}
+    assert set(used[used["used_for_interval"]]["cost_model"]) == {TIMED_MODELS[what]}
 
 
 @pytest.mark.parametrize(("steps", "asked"), [((8, 16), "blocks"), ((4, 8, 16), "roofline"), ((), "blocks")])
 def test_elsewhere_or_on_request_the_roofline_predicts(steps: Any, asked: str) -> None:
-    found = predict_with_blocks(timed_blocks(*steps), ranks=[4], cost_model=asked)
+    found = predict_with_timed(timed_steps(*steps), ranks=[4], cost_model=asked)
     assert only(found["predictions"], question="scale")["cost_model"] == "roofline full"
 
 
-def test_blocks_that_are_far_off_the_measured_step_predict_nothing() -> None:
-    found = predict_with_blocks(timed_blocks(4, 8, 16, slower=3.0), ranks=[4])
+def test_a_timed_step_far_off_the_measured_one_predicts_nothing() -> None:
+    found = predict_with_timed(timed_steps(4, 8, 16, slower=3.0), ranks=[4])
     assert only(found["predictions"], question="scale")["cost_model"] == "roofline full"
