@@ -15,6 +15,7 @@ from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.core.table_files import write_parquet
 from hpcai.predict.scales import measured, trained
+from hpcai.predict.scales.held_out import OTHERS, QUESTIONS
 from hpcai.records.files import write_sealed
 
 
@@ -33,8 +34,12 @@ def results(tmp_path):
 def test_every_scale_is_held_out(results, capsys):
     assert call(["predict", "scale", str(results), "--figure", str(results / "cases.svg")]) == 0
     printed = capsys.readouterr().out
-    assert "more ranks" in printed
     assert "6 of 6 predicted" in printed
+    assert printed.splitlines()[2] == QUESTIONS[OTHERS]
+    cells = [line.split() for line in printed.splitlines()]
+    errors = [words[-2] for words in cells if words and words[-1] in {"yes", "no"}]
+    assert errors
+    assert all(error[0] in "+-" and error.endswith("%") for error in errors)
     assert (results / "cases.svg").read_text().startswith("<?xml")
 
 
@@ -92,6 +97,13 @@ def test_bad_questions_get_one_sentence(results, question, code):
     with pytest.raises(ConfigError) as refused:
         call(["predict", "scale", str(results), *question])
     assert refused.value.code == code
+
+
+def test_a_study_without_timed_steps_says_once_how_to_time_them(results):
+    (results / "predict/here/step_blocks.json").unlink()
+    with pytest.raises(ConfigError) as refused:
+        call(["predict", "scale", str(results)])
+    assert refused.value.code == measured.NO_BLOCKS.code
 
 
 def test_a_folder_without_tables_is_refused(tmp_path):
