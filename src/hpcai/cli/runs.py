@@ -181,7 +181,10 @@ def retry(runs: Annotated[Path, argument("RUNS", "default: all runs and profiles
     folders = forget_breakdowns(runs)
     for folder in folders:
         print(f"{folder}: will be measured again")
-    print(f"{len(folders)} runs to repeat; start the workflow again")
+    if folders:
+        print(f"{len(folders)} runs to repeat; start the workflow again (`hpcai run`)")
+    else:
+        print(f"{runs}: nothing to repeat, no run failed and no profile lacks its tool")
 
 
 @app.command(cls=Command)

@@ -19,7 +19,7 @@ RAW = "raw"
 FILE_CHANGED = Message(
     "records.file_changed",
     "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: restore it "
-    "from a backup, or `hpcai discard {folder}`, then measure again",
+    "from a backup, or `hpcai discard {folder} --reason WHY`, then measure again",
 )
 
 Part = TypeVar("Part", bound=BaseModel)
