@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
-from hpcai.core.errors import ConfigError, RecordError, RunRefusedError
+from hpcai.core.errors import ConfigError, RecordError, ResultsError, RunRefusedError
 from hpcai.core.files import sync, write_atomically
 from hpcai.core.messages import Message, at
 from hpcai.measure.claim import live_holder
@@ -37,6 +37,7 @@ NO_RUN = Message(
     "publish.no_run",
     "no published run here; name a folder such as results/runs/B/V/n1x2/r1, or one above such folders",
 )
+NO_RECORDS = Message("publish.no_records", "found no {record} below it; name the results folder of a study")
 NO_FOLDER = Message("publish.no_folder", "no such folder; name the results folder of a study, or one of its runs")
 
 CAPTURE = "capture.json"
@@ -278,6 +279,22 @@ def discard(folder: Path, reason: str) -> Path:
     os.rename(folder, target)
     (target / "reason.txt").write_text(reason + "\n")
     return target
+
+
+def timed_records(place: Path) -> list[Path]:
+    """Return the records of timed runs in a results folder, a folder of runs, or the record that is named itself.
+
+    Raises
+    ------
+    ResultsError
+        If there is none.
+    """
+    found = [place] if place.is_file() else sorted(place.rglob(RECORD))
+    kept = [path for path in found if path.parent.name != RAW and not _put_aside(path, place)]
+    runs = [path for path in kept if "profiles" not in path.relative_to(place).parts]
+    if not runs:
+        raise ResultsError(at(str(place), NO_RECORDS(record=RECORD)))
+    return runs
 
 
 def forget_breakdowns(runs: Path) -> list[Path]:
