@@ -148,7 +148,7 @@ def acceptance(
     from hpcai.records.acceptance import Accepted, is_young
     from hpcai.records.files import read_part
 
-    accepted = read_part(Accepted, judged)
+    accepted = read_part(Accepted, judged, "`snakemake acceptance` measures the nodes and writes it")
     print(say_accepted(accepted))
     status = {"healthy": 0, "suspicious": 2, "broken": 3}[accepted.verdict]
     is_old = bool(most_age) and not is_young(accepted, to_si(most_age, "s"))

@@ -1,5 +1,6 @@
 """Files of records: what is written is read again, and each change is noticed."""
 
+import json
 import os
 import random
 
@@ -8,6 +9,7 @@ from unit.record_factory import make_record
 
 from hpcai.core.errors import RecordError
 from hpcai.records.files import (
+    MOST_PLACES,
     RAW,
     RECORD,
     read_part,
@@ -49,6 +51,17 @@ def test_damaged_files(tmp_path, text, message):
         read_record(path)
     assert str(path) in str(caught.value)
     assert f"hpcai restore {tmp_path}" in str(caught.value)
+
+
+def test_a_file_of_another_kind_is_told_in_few_lines_and_is_not_to_be_removed_blindly(tmp_path):
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps({f"key_{number}": number for number in range(40)}))
+    with pytest.raises(RecordError) as caught:
+        read_part(Capture, path)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2 + MOST_PLACES
+    needed = sum(field.is_required() for field in Capture.model_fields.values())
+    assert lines[-1].split()[:2] == ["and", str(needed + 40 - MOST_PLACES)]
 
 
 def test_a_missing_file(tmp_path):
