@@ -122,7 +122,9 @@ def flag(name: str, words: str) -> OptionInfo:
     return option
 
 
-StudyResults = Annotated[Path, argument("RESULTS", "results folder of a study")]
+StudyResults = Annotated[
+    Path, typer.Argument(metavar="RESULTS", help="results folder of a study", exists=True, file_okay=False)
+]
 TableOrJson = Annotated[Literal["table", "json"], choice("format")]
 TableJsonOrCsv = Annotated[Literal["table", "json", "csv"], choice("format")]
 

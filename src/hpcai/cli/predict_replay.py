@@ -23,7 +23,7 @@ from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, replay_ste
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.timeline.views import traffic_of
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 GOAL_RATIO = 0.05
 EXAMPLE = """\b
 examples:
@@ -45,12 +45,12 @@ class Question:
     """What `hpcai predict replay` is asked."""
 
     results: StudyResults
-    benchmark: Annotated[str | None, option("NAME", "one alone")] = None
-    bandwidth: Annotated[float | None, option("RATIO", "of the link, over the profiled one")] = None
+    benchmark: Annotated[str | None, option("NAME", "one benchmark alone")] = None
+    bandwidth: Annotated[float | None, option("RATIO", "bandwidth of the link over the profiled one, such as 2")] = None
     no_negotiation: Annotated[bool, flag("--no-negotiation", "ranks do not agree before they send")] = False
     fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
-    slow_rank: Annotated[float | None, option("RATIO", "computing of one rank over the profiled one")] = None
+    slow_rank: Annotated[float | None, option("RATIO", "one rank computes so many times as long, such as 2")] = None
     output: TableOrJson = "table"
 
 

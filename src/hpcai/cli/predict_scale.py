@@ -35,7 +35,7 @@ from hpcai.predict.scales.trained import predict_trained, read_trained
 if TYPE_CHECKING:
     from hpcai.predict.what_if.measured import Point
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 EXAMPLE = """\b
 examples:
   hpcai predict scale results                                            # errors on all scales, each held out
@@ -58,14 +58,18 @@ class Question:
     """What `hpcai predict scale` is asked."""
 
     results: StudyResults
-    benchmark: Annotated[str | None, option("NAME", "one of the study; without it, errors of all scales")] = None
+    benchmark: Annotated[str | None, option("NAME", "a benchmark of the study; without it, errors of all scales")] = (
+        None
+    )
     ranks: Annotated[int | None, option("N", "ranks; by default as measured", count)] = None
     batch: Annotated[int | None, option("N", "global batch; by default as measured", count)] = None
     accumulation: Annotated[int | None, option("N", "micro-batches of a step and rank", count)] = None
     groups: Annotated[int | None, option("N", "messages of gradients (gradient_groups)", count)] = None
     fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
-    machine: Annotated[str | None, option("NAME", "whose blocks, where several machines have some")] = None
+    machine: Annotated[str | None, option("NAME", "machine whose timed blocks are used, where several have some")] = (
+        None
+    )
     cases: Annotated[
         Path | None, option("FILE", "CSV of further measured trainings, whose errors give the interval")
     ] = None

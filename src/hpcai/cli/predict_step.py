@@ -17,7 +17,7 @@ from hpcai.predict.steps.accuracy import collect_block_steps, collect_block_time
 from hpcai.predict.steps.report import BlocksReport
 from hpcai.records.files import read_part
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 EXAMPLE = """\b
 examples:
   hpcai predict step results/predict/laptop/step_blocks.json

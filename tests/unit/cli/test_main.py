@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 
 from hpcai.__main__ import main
-from hpcai.cli.main import Program, app
+from hpcai.cli.main import Program, app, call
 from hpcai.measure import publish
 
 
@@ -40,3 +40,22 @@ def test_without_a_command_the_commands_are_shown(monkeypatch, capsys, words):
     for word in words:
         group = group.get_command(None, word)
     assert [name for name in group.list_commands(None) if f"  {name} " not in printed.err] == []
+
+
+def commands_of(group, *before):
+    """Yield the words and the command of every command."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield from (
+            commands_of(command, *before, name) if hasattr(command, "list_commands") else [([*before, name], command)]
+        )
+
+
+def test_help_is_plain_text_and_explains_every_option(capsys):
+    unexplained = []
+    for words, command in commands_of(get_command(app)):
+        assert call([*words, "--help"]) == 0
+        printed = capsys.readouterr().out
+        assert not set(printed) & set("│╭╰"), words
+        unexplained += [(words, param.name) for param in command.params if not getattr(param, "help", None)]
+    assert unexplained == []
