@@ -307,7 +307,19 @@ def test_unknown_column_and_empty_table(folder):
         load_study_file(folder / STUDY)
 
 
-def test_a_study_that_is_not_there_is_refused_before_anything_is_read(tmp_path):
+@pytest.mark.parametrize("number", [0, 1])
+def test_blanks_in_place_of_tabs_are_one_error_of_their_line(folder, number):
+    table = folder / "runs/default.tsv"
+    lines = [HEADER, "cosmoflow_tiny\tfp32\t1\t1\t1\tfp32\tnone\t4"]
+    lines[number] = lines[number].replace("\t", " ")
+    table.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ConfigError) as told_errors:
+        load_study_file(folder / STUDY)
+    _, *problems = told_errors.value.args[0].parts
+    assert [str(one.facts["place"]) for one in problems] == [f"{table}: line {number + 1}"]
+
+
+def test_a_study_that_is_not_there_is_told_errorsbefore_anything_is_read(tmp_path):
     with refused(ConfigError, NO_STUDY):
         load_study_file(tmp_path / "nowhere/study.yaml")
 
