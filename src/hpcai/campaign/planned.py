@@ -56,7 +56,7 @@ def know(results: Path, study: Path | None) -> Knowledge:
         return Knowledge(results, note, problem, planned_by(campaign), f"as {study} plans", campaign)
     if not results.is_dir():
         raise ConfigError(
-            f"{results}: no such folder; name the results folder of a study, or a study file: `hpcai doctor --study FILE`"
+            f"{results}: no such folder; name the results folder of a study, or a study: `hpcai doctor --study FILE`"
         )
     if note is None:
         return Knowledge(results, None, problem, None, NOT_KNOWN(note=NOTE))
