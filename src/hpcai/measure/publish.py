@@ -284,12 +284,15 @@ def discard(folder: Path, reason: str) -> Path:
 def timed_records(place: Path) -> list[Path]:
     """Return the records of timed runs in a results folder, a folder of runs, or the record that is named itself.
 
+    A results folder holds copies of records, too, such as in its report documents; only those in ``runs`` count.
+
     Raises
     ------
     ResultsError
         If there is none.
     """
-    found = [place] if place.is_file() else sorted(place.rglob(RECORD))
+    folder = place / "runs" if (place / "runs").is_dir() else place
+    found = [place] if place.is_file() else sorted(folder.rglob(RECORD))
     kept = [path for path in found if path.parent.name != RAW and not _put_aside(path, place)]
     runs = [path for path in kept if "profiles" not in path.relative_to(place).parts]
     if not runs:

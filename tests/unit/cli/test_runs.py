@@ -12,8 +12,14 @@ from hpcai.records.files import write_record
 
 @pytest.fixture
 def results(tmp_path):
-    """Return a results folder with two runs of a point, one set aside, and a profiled one."""
-    for folder in ("runs/b/v/n1x1/r1", "runs/b/v/n1x1/r2", "runs/b/v/n1x1/discarded/r3", "profiles/io/b/v/n1x1/r1"):
+    """Return a results folder with two runs of a point, and others that do not count: copies among them."""
+    others = (
+        "runs/b/v/n1x1/discarded/r3",
+        "profiles/io/b/v/n1x1/r1",
+        "hpc_ai500/b/logs/b/v/n1x1/r1",
+        "weak/b/v/n1x1/i1",
+    )
+    for folder in ("runs/b/v/n1x1/r1", "runs/b/v/n1x1/r2", *others):
         record = make_record(repetition=int(folder[-1]))
         for path in (tmp_path / folder / "record.json", tmp_path / folder / "raw/record.json"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,6 +35,12 @@ def test_reproducibility_of_a_folder_is_that_of_its_timed_records(results, capsy
         printed.append(capsys.readouterr().out)
     assert len(set(printed)) == 1
     assert "of 100" in printed[0]
+
+
+def test_the_export_of_a_results_folder_has_each_run_once(results, capsys):
+    assert call(["export", "openmetrics", str(results)]) == 0
+    walls = [line for line in capsys.readouterr().out.splitlines() if line.startswith("hpcai_run_wall_seconds{")]
+    assert len(walls) == 2
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):
