@@ -284,7 +284,8 @@ def discard(folder: Path, reason: str) -> Path:
 def timed_records(place: Path) -> list[Path]:
     """Return the records of timed runs in a results folder, a folder of runs, or the record that is named itself.
 
-    A results folder holds copies of records, too, such as in its report documents; only those in ``runs`` count.
+    A results folder holds copies of records, too, such as in its report documents, and those of earlier attempts; only
+    those that the workflow awaits in ``runs`` count.
 
     Raises
     ------
@@ -292,9 +293,8 @@ def timed_records(place: Path) -> list[Path]:
         If there is none.
     """
     folder = place / "runs" if (place / "runs").is_dir() else place
-    found = [place] if place.is_file() else sorted(folder.rglob(RECORD))
-    kept = [path for path in found if path.parent.name != RAW and not _put_aside(path, place)]
-    runs = [path for path in kept if "profiles" not in path.relative_to(place).parts]
+    found = [place] if place.is_file() else _in_runs(folder, RECORD)
+    runs = [path for path in found if "profiles" not in path.relative_to(place).parts]
     if not runs:
         raise ResultsError(at(str(place), NO_RECORDS(record=RECORD)))
     return runs

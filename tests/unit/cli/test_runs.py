@@ -14,6 +14,7 @@ from hpcai.records.files import write_record
 def results(tmp_path):
     """Return a results folder with two runs of a point, and others that do not count: copies among them."""
     others = (
+        "runs/b/v/n1x1/r1/attempts/20260101T000000Z-r1",
         "runs/b/v/n1x1/discarded/r3",
         "profiles/io/b/v/n1x1/r1",
         "hpc_ai500/b/logs/b/v/n1x1/r1",
