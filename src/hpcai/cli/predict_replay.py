@@ -16,9 +16,9 @@ from hpcai.cli.options import Command, StudyResults, TableOrJson, count, flag, o
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
-from hpcai.core.table_files import read_parquet
 from hpcai.core.text_table import say_table
 from hpcai.metrics.profiles.link import TRANSFER, of_engine
+from hpcai.predict.scales.measured import read_table
 from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, replay_step, split_steps, typical_step
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.timeline.views import traffic_of
@@ -169,7 +169,7 @@ def _transfers(results: Path, profile: Profile) -> pd.DataFrame | None:
     if not file.is_file():
         return None
     point = profile.plan.point
-    links = of_engine(read_parquet(file), point.engine)
+    links = of_engine(read_table(file), point.engine)
     own = links[(links["what"] == TRANSFER) & (links["ranks"] == point.ranks)]
     return own if len(own) else None
 
@@ -179,7 +179,7 @@ def _timed_s(results: Path, profile: Profile) -> float | None:
     file = results / "tables/scales.parquet"
     if not file.is_file():
         return None
-    scales = read_parquet(file)
+    scales = read_table(file)
     same = (scales[POINT] == pd.Series(profile.identity)[POINT]).all(axis=1)
     found = scales[same]["step_time_median_s"].dropna()
     return float(found.iloc[0]) if len(found) else None

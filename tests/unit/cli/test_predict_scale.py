@@ -10,13 +10,19 @@ from unit.predict.steps.made_blocks import make_report
 from unit.profiles.profile_folders import STEPS_S, make_profile
 from unit.profiles.timeline_text import timeline_text
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.cli import predict_replay, predict_scale
 from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
-from hpcai.core.table_files import write_parquet
+from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.predict.scales import measured, trained
 from hpcai.predict.scales.held_out import OTHERS, QUESTIONS
 from hpcai.records.files import write_sealed
+
+
+def write_whole(table, file):
+    """Write a table with all of its columns; those that a test needs none of are empty."""
+    write_parquet(table.reindex(columns=columns_of(file.stem)), file)
 
 
 @pytest.fixture
@@ -26,7 +32,7 @@ def results(tmp_path):
     (tmp_path / "predict/here").mkdir(parents=True)
     scales = pd.DataFrame([dict(point.row) for point in made.points])
     for name, table in {"scales": scales, "links": links(), "contention": groups()}.items():
-        write_parquet(table, tmp_path / f"tables/{name}.parquet")
+        write_whole(table, tmp_path / f"tables/{name}.parquet")
     write_sealed(make_report(*made.steps), tmp_path / "predict/here/step_blocks.json")
     return tmp_path
 
@@ -61,7 +67,7 @@ def test_the_answer_starts_from_the_usual_scale_and_its_engine_alone(results, ca
     compressed = make_point("one", 2, 8, variant="compressed", compression="fp16")
     other = make_point("one", 1, 8, engine="jax", step_time_median_s=1.5 * step_s(1, 8))
     scales = pd.DataFrame([dict(point.row) for point in (compressed, *make_measured().points, other)])
-    write_parquet(scales, results / "tables/scales.parquet")
+    write_whole(scales, results / "tables/scales.parquet")
     assert call(question) == 0
     found = json.loads(capsys.readouterr().out)["answer"]
     assert (found["step_s"], found["start"]) == (usual["step_s"], usual["start"])
@@ -97,6 +103,20 @@ def test_bad_questions_get_one_sentence(results, question, code):
     with pytest.raises(ConfigError) as refused:
         call(["predict", "scale", str(results), *question])
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("scales", "step_time_median_s"), ("links", "ranks"), ("contention", "n")]
+)
+def test_tables_of_another_version_are_one_sentence(results, table, column):
+    file = results / f"tables/{table}.parquet"
+    columns = columns_of(table)
+    assert columns
+    lost = column if column in columns else columns[-1]
+    write_parquet(read_parquet(file).drop(columns=lost), file)
+    with pytest.raises(ConfigError) as refused:
+        call(["predict", "scale", str(results)])
+    assert (refused.value.code, refused.value.facts["missing"]) == (measured.OTHER_VERSION.code, lost)
 
 
 def test_a_study_without_timed_steps_says_once_how_to_time_them(results):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
@@ -25,6 +26,11 @@ NO_TABLES = Message("scales.no_tables", "no table {name}: found no study's resul
 NO_BLOCKS = Message(
     "scales.no_blocks",
     "no step_blocks.json of a machine, so no step at another batch can be predicted: run `make predict` first",
+)
+OTHER_VERSION = Message(
+    "scales.other_version",
+    "written by another version, without the columns {missing}; `snakemake report --config measure=false` writes it "
+    "anew from the runs",
 )
 SEVERAL_MACHINES = Message("scales.several_machines", "blocks of {machines}, expected one machine: name it (--machine)")
 
@@ -117,7 +123,7 @@ def read_measured_scales(files: ScaleFiles, runs: Path) -> MeasuredScales:
     runs
         Folder of the timed runs, whose steps tell how they scatter.
     """
-    scales, links, contention = (read_parquet(file) for file in (files.scales, files.links, files.contention))
+    scales, links, contention = (read_table(file) for file in (files.scales, files.links, files.contention))
     points = measured_points(scales)
     steps = read_part(BlocksReport, files.blocks).steps if files.blocks else ()
     records = read_records(runs, points)
@@ -125,6 +131,22 @@ def read_measured_scales(files: ScaleFiles, runs: Path) -> MeasuredScales:
     shared = all(machine.cores_per_rank == 1 and machine.device.kind == "cpu" for machine in machines)
     sources = tuple(str(file) for file in (files.scales, files.links, files.contention, files.blocks) if file)
     return MeasuredScales(points, steps, contention, links, read_scatter(records), shared, sources)
+
+
+def read_table(file: Path) -> pd.DataFrame:
+    """Return a table of a results folder, named by its file.
+
+    Raises
+    ------
+    TableError
+        If it cannot be read.
+    ConfigError
+        If it has not the columns of this version.
+    """
+    table = read_parquet(file)
+    if missing := [name for name in columns_of(file.stem) if name not in table]:
+        raise ConfigError(at(str(file), OTHER_VERSION(missing=", ".join(missing))))
+    return table
 
 
 def find_blocks(results: Path, machine: str | None) -> Path | None:
