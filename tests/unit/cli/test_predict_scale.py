@@ -11,7 +11,6 @@ from unit.predict.steps.made_blocks import make_report
 from unit.profiles.profile_folders import STEPS_S, make_profile
 from unit.profiles.timeline_text import timeline_text
 
-from hpcai.catalogue.tables import columns_of
 from hpcai.cli import predict_replay, predict_scale
 from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
@@ -21,11 +20,6 @@ from hpcai.predict.scales.held_out import OTHERS, QUESTIONS
 from hpcai.records.files import write_sealed
 
 
-def write_whole(table, file):
-    """Write a table with all of its columns; those that a test needs none of are empty."""
-    write_parquet(table.reindex(columns=columns_of(file.stem)), file)
-
-
 @pytest.fixture
 def results(tmp_path):
     made = make_measured()
@@ -33,7 +27,7 @@ def results(tmp_path):
     (tmp_path / "predict/here").mkdir(parents=True)
     scales = pd.DataFrame([dict(point.row) for point in made.points])
     for name, table in {"scales": scales, "links": links(), "contention": groups()}.items():
-        write_whole(table, tmp_path / f"tables/{name}.parquet")
+        write_parquet(table, tmp_path / f"tables/{name}.parquet")
     write_sealed(make_report(*made.steps), tmp_path / "predict/here/step_blocks.json")
     return tmp_path
 
@@ -68,7 +62,7 @@ def test_the_answer_starts_from_the_usual_scale_and_its_engine_alone(results, ca
     compressed = make_point("one", 2, 8, variant="compressed", compression="fp16")
     other = make_point("one", 1, 8, engine="jax", step_time_median_s=1.5 * step_s(1, 8))
     scales = pd.DataFrame([dict(point.row) for point in (compressed, *make_measured().points, other)])
-    write_whole(scales, results / "tables/scales.parquet")
+    write_parquet(scales, results / "tables/scales.parquet")
     assert call(question) == 0
     found = json.loads(capsys.readouterr().out)["answer"]
     assert (found["step_s"], found["start"]) == (usual["step_s"], usual["start"])
@@ -106,13 +100,21 @@ def test_bad_questions_get_one_sentence(results, question, code):
     assert refused.value.code == code
 
 
-@pytest.mark.parametrize("table", ["scales", "links", "contention"])
-def test_tables_of_another_version_are_one_sentence(results, table):
+@pytest.mark.parametrize(
+    ("table", "lost"), [(table, name) for table, names in measured.NEEDED.items() for name in names]
+)
+def test_a_table_of_another_version_is_one_sentence(results, table, lost):
     file = results / f"tables/{table}.parquet"
-    lost = columns_of(table)[-1]
     write_parquet(read_parquet(file).drop(columns=lost), file)
     with refusals.refused(ConfigError, measured.OTHER_VERSION, missing=lost):
         call(["predict", "scale", str(results)])
+
+
+def test_no_other_columns_are_needed(results):
+    for table, names in measured.NEEDED.items():
+        file = results / f"tables/{table}.parquet"
+        write_parquet(read_parquet(file)[list(names)], file)
+    assert call(["predict", "scale", str(results)]) == 0
 
 
 def test_a_study_without_timed_steps_says_once_how_to_time_them(results):

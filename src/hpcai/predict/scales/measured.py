@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hpcai.catalogue.tables import columns_of
+from hpcai.catalogue.points import POINT
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
@@ -22,6 +22,16 @@ from hpcai.records.run import RunRecord
 
 FEWEST_STEPS = 20
 """Timed steps of one rank, before anything is said of how they scatter."""
+NEEDED = {
+    "scales": (
+        *(*POINT, "nodes", "ranks", "precision", "compression", "accumulation", "spatial_parts", "part_bytes"),
+        *("fusion_bytes", "global_batch_samples", "step_time_median_s"),
+        *("n_disturbed", "others_max_ratio", "steal_max_ratio"),
+    ),
+    "links": ("what", "engine", "scope", "ranks", "bytes", "time_s", "time_min_s"),
+    "contention": ("benchmark", "ranks", "instances", "contention_ratio"),
+}
+"""Columns of the tables that predictions cannot do without."""
 NO_TABLES = Message("scales.no_tables", "no table {name}: found no study's results, expected those of `hpcai run`")
 NO_BLOCKS = Message(
     "scales.no_blocks",
@@ -141,10 +151,10 @@ def read_table(file: Path) -> pd.DataFrame:
     TableError
         If it cannot be read.
     ConfigError
-        If it has not the columns of this version.
+        If it has not the columns that predictions need.
     """
     table = read_parquet(file)
-    if missing := [name for name in columns_of(file.stem) if name not in table]:
+    if missing := [name for name in NEEDED[file.stem] if name not in table]:
         raise ConfigError(at(str(file), OTHER_VERSION(missing=", ".join(missing))))
     return table
 
