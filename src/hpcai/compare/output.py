@@ -69,5 +69,5 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): _plain(value) for name, value in row.items()} for row in rows]
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any cell of a table
     return None if pd.isna(value) or value in (math.inf, -math.inf) else value
