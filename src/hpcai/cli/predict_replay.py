@@ -36,7 +36,7 @@ NO_TIMELINES = Message(
 BAD_RATIO = Message("predict_replay.bad_ratio", "{option}: found {found:g}, expected a number above 0")
 SUMMARY = Message(
     "predict_replay.summary",
-    "rebuilt steps of {steps} timelines: median error {median:.1%}, largest {worst:.1%} (goal {goal:.0%})",
+    "rebuilt steps of timelines: {steps}; median error {median:.1%}, largest {worst:.1%} (goal {goal:.0%})",
 )
 
 
@@ -80,7 +80,7 @@ def replay(question: Question) -> None:
         [
             str(row["benchmark"]),
             f"{row['variant']} {row['scale']}",
-            name,
+            _say_change(question) or name,
             _ms(time_s),
             f"{time_s / row['rebuilt_s']:.2f}",
         ]
@@ -125,6 +125,18 @@ def _changes(question: Question) -> dict[str, Change]:
     )
     asked = question.no_negotiation or any(value is not None for value in (*given.values(), question.fusion))
     return {"what if": change} if asked else dict(WHAT_IF)
+
+
+def _say_change(question: Question) -> str:
+    """Return what is asked in words; blank for the usual questions, which have names."""
+    words = {
+        "{} times the bandwidth": question.bandwidth,
+        "no negotiation": question.no_negotiation or None,
+        "messages of {} B": question.fusion,
+        "cycle of {} ms": question.cycle_ms,
+        "one rank {} times as slow": question.slow_rank,
+    }
+    return ", ".join(text.format(f"{value:g}") for text, value in words.items() if value is not None)
 
 
 def _profiles(question: Question) -> Iterator[Profile]:

@@ -136,6 +136,10 @@ def test_replays_of_all_timelines(tmp_path, capsys):
     make_profile(folder, "timeline", {"timeline.json": text}, ranks_per_node=2)
     assert call(["predict", "replay", str(tmp_path)]) == 0
     assert "twice the bandwidth" in capsys.readouterr().out
+    assert call(["predict", "replay", str(tmp_path), "--slow-rank", "2", "--fusion", "65536"]) == 0
+    said = capsys.readouterr().out
+    assert "messages of 65536 B" in " ".join(said.split())
+    assert "what if what if" not in " ".join(said.split())
     assert call(["predict", "replay", str(tmp_path), "--slow-rank", "2", "--output", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["replays"]
     assert row["rebuilt_s"] == pytest.approx(0.5)
