@@ -1,5 +1,6 @@
 """Run all benches in sequence: `make bench`. Each prints ratios from interleaved measurements."""
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -35,10 +36,18 @@ PARTS = {
 
 
 def main() -> None:
-    """Run every part, or those named; exit with the number of failed parts."""
-    chosen = [name for name in PARTS if not sys.argv[1:] or name.removesuffix(".py") in sys.argv[1:]]
+    """Run every part, or those named; exit with the number of failed parts, or with 2 for a name that is none."""
+    names = [name.removesuffix(".py") for name in PARTS]
+    listed = "\n".join(f"  {name.removesuffix('.py'):22} {words}" for name, words in PARTS.items())
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=f"parts:\n{listed}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a part; all without one")
+    asked = [name.removesuffix(".py") for name in parser.parse_args().names]
+    if unknown := [name for name in asked if name not in names]:
+        parser.error(f"found {', '.join(unknown)}, expected some of {', '.join(names)}")
     failed = 0
-    for name in chosen:
+    for name in [f"{name}.py" for name in names if not asked or name in asked]:
         print(f"\n== {name}: {PARTS[name]}", flush=True)
         failed += subprocess.run([sys.executable, str(Path(__file__).with_name(name))], check=False).returncode != 0
     sys.exit(failed)

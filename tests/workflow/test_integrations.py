@@ -24,11 +24,14 @@ NUMBER = r"([0-9.e+-]+)"
 
 @pytest.fixture
 def results(tmp_path):
-    """Return a folder of two finished runs of one point."""
+    """Return a folder of two finished runs of one point, beside an earlier attempt and a run that was set aside."""
     for repetition in (1, 2):
-        folder = tmp_path / f"made/results/runs/r{repetition}"
-        folder.mkdir(parents=True)
-        write_record(make_record(repetition=repetition), folder / "record.json")
+        record = make_record(repetition=repetition)
+        folder = tmp_path / "made/results/runs" / record.run_id
+        aside = folder.parent / f"discarded/r{repetition}-20260101T000000Z"
+        for place in (folder, folder / "raw", folder / "attempts/20260101T000000Z", aside):
+            place.mkdir(parents=True)
+            write_record(record, place / "record.json")
     return tmp_path / "made/results"
 
 
@@ -57,7 +60,10 @@ def medians_of(records):
 
 
 def test_the_reframe_test_reads_what_a_record_has(results):
-    records = [json.loads(path.read_text()) for path in sorted(results.rglob("record.json"))]
+    assigned = [one for one in ast.parse(REFRAME.read_text()).body if isinstance(one, ast.Assign)]
+    pattern = {one.targets[0].id: one.value for one in assigned}["RECORDS"]
+    records = [json.loads(path.read_text()) for path in sorted(results.parent.glob(ast.literal_eval(pattern)))]
+    assert [one["plan"]["repetition"] for one in records] == [1, 2]
     found = {name: (unit, value) for point, name, unit, value in medians_of(records)}
     first = make_record(repetition=1).training
     assert set(found) == {"time_to_train", "throughput", "staging"}

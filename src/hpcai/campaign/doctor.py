@@ -51,6 +51,8 @@ STAGES = frozenset(
 
 LINES = 40
 """Number of kinds of failures listed."""
+SHOWN = 3
+"""Number of files named."""
 LOOKED_AT_ONCE = 8
 """Folders checked concurrently: on a network file system, most of the time is spent waiting for the server."""
 
@@ -242,6 +244,12 @@ def _changed_settings(knowledge: Knowledge) -> str:
     return ""
 
 
+def _first_of(names: Sequence[str]) -> str:
+    """Return the first names: of a thousand files all would say less."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
 def problems_of(diagnosis: Diagnosis) -> list[Problem]:
     """Return the problems outside the runs, worst first."""
     found = [Problem(damage.what, damage.remedy) for one in diagnosis.every_state for damage in one.damages]
@@ -253,7 +261,7 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
     if around.locked and around.controller != "alive":
         found.append(_lock_problem(diagnosis))
     if around.incomplete and around.controller != "alive":
-        names = ", ".join(around.incomplete[:3]) + (", ..." if len(around.incomplete) > 3 else "")
+        names = _first_of(around.incomplete)
         found.append(
             Problem(
                 INCOMPLETE(files=len(around.incomplete), names=names),
@@ -267,7 +275,7 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
     ]
     found += _failure_problems(diagnosis)
     if around.missing_data:
-        found.append(Problem(f"missing: {', '.join(around.missing_data)}", "the next start prepares them"))
+        found.append(Problem(f"missing: {_first_of(around.missing_data)}", "the next start prepares them"))
     if around.report:
         found.append(Problem(around.report, "the next start writes it"))
     if unsealed := sum(one.unsealed for one in diagnosis.every_state):

@@ -125,6 +125,7 @@ def diagnosis_as_dict(diagnosis: Diagnosis) -> dict[str, object]:
         "discarded": list(diagnosis.discarded),
         "controller": around.controller,
         "queue": [vars(job) for job in around.queue] if around.queue is not None else None,
+        "missing_data": list(around.missing_data),
         "spaces": [vars(space) for space in around.spaces],
         "gpu_site": [vars(part) for part in diagnosis.gpu_site],
         "failures": [vars(failure) for failure in around.failures],

@@ -55,7 +55,9 @@ def know(results: Path, study: Path | None) -> Knowledge:
         campaign = load_study_file(study)
         return Knowledge(results, note, problem, planned_by(campaign), f"as {study} plans", campaign)
     if not results.is_dir():
-        raise ConfigError(f"{results}: no such folder; name a results folder, or a study with --study")
+        raise ConfigError(
+            f"{results}: no such folder; name the results folder of a study, or a study: `hpcai doctor --study FILE`"
+        )
     if note is None:
         return Knowledge(results, None, problem, None, NOT_KNOWN(note=NOTE))
     started = f"as planned when the workflow last started, {note.started_utc} on {note.controller.host}"

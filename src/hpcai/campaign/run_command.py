@@ -17,6 +17,7 @@ from hpcai.campaign.run_options import (
     PREDICTORS,
     calls_of,
     only_answers,
+    refuse_without_workflow,
     report_words,
     study_files,
     without_horovod,
@@ -63,7 +64,7 @@ def run(words: list[str]) -> int:
     Raises
     ------
     ConfigError
-        If an option lacks its value, or a settings file is not a regular file.
+        If an option lacks its value, a settings file is not a regular file, or no workflow is here.
     MissingExtraError
         If Snakemake is not installed.
     """
@@ -72,12 +73,14 @@ def run(words: list[str]) -> int:
         return 0
     # Snakemake would block on a FIFO, read a device forever, and run the Python code of a template.
     refuse_loose_files(study_files(words))
+    snakemake_program()  # fail before anything is written
+    if not {"-h", "--help", "-v", "--version"} & set(words):
+        refuse_without_workflow(words)
     asked, words = words, without_horovod(words)
     if words != asked:
         print(NO_HOROVOD.format(engine=ENGINE_OF_WHEELS, launcher=default_launcher()), flush=True)
     if only_answers(words):
         return subprocess.run([snakemake_program(), *words], check=False).returncode
-    snakemake_program()  # fail before anything is written
     start = Start(words)
     with start.child.listening():
         status = reported = start.make(calls_of(words))

@@ -1,6 +1,7 @@
 """The Snakemake arguments that ``hpcai run`` interprets (study and folder); all others are passed on."""
 
 import argparse
+import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from hpcai.config.load import read_settings
 from hpcai.config.study import configuration_folder
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, at
 
 ANSWERS = {
     *["-n", "--dry-run", "--dryrun", "-h", "--help", "-v", "--version", "--dag", "--rulegraph", "--filegraph"],
@@ -18,6 +20,12 @@ ANSWERS = {
 """Options with which Snakemake only answers: it starts no job, and its output is the result."""
 
 
+SNAKEFILES = tuple(map(Path, ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")))
+"""Where Snakemake looks for the workflow."""
+NO_WORKFLOW = Message(
+    "run_options.no_workflow",
+    "no Snakefile here; change to the checkout or to a folder that `hpcai init` wrote, or name one with --snakefile",
+)
 USUAL_STUDY = "config/study.yaml"
 ENGINE_OF_WHEELS = "tensorflow"
 """Requires neither a compiler nor MPI."""
@@ -45,6 +53,20 @@ def working_folder(words: Sequence[str]) -> Path:
 def study_files(words: Sequence[str]) -> list[str]:
     """Return the settings files that Snakemake reads."""
     return _read(words).configfile or []
+
+
+def refuse_without_workflow(words: Sequence[str]) -> None:
+    """Refuse a folder without a workflow in the words of this program; a profile may name one elsewhere.
+
+    Raises
+    ------
+    ConfigError
+        If no Snakefile is here, and none is named.
+    """
+    read = _read(words)
+    elsewhere = (read.snakefile, read.profile, read.workflow_profile, os.environ.get("SNAKEMAKE_PROFILE"))
+    if not any(elsewhere) and not any(file.is_file() for file in SNAKEFILES):
+        raise ConfigError(at(str(Path.cwd()), NO_WORKFLOW()))
 
 
 def report_words(words: Sequence[str]) -> list[str]:

@@ -133,23 +133,34 @@ def efficiency(
     report_efficiency(results, csv, sacct)
 
 
+def _duration(text: str | float) -> float:
+    """Return a time [s] that is written with its unit."""
+    from hpcai.core.units import to_si
+
+    try:
+        return to_si(text, "s")
+    except ValueError:
+        raise typer.BadParameter(f"found {text!r}, expected a time such as 24h") from None
+
+
 @app.command(cls=Command)
 def acceptance(
     judged: Annotated[Path, argument("FILE", "acceptance.json of `snakemake acceptance`")] = RESULTS
     / "acceptance/acceptance.json",
-    most_age: Annotated[str, option("TIME", "largest age, such as 24h: older is refused")] = "",
+    most_age: Annotated[
+        float | None, option("TIME", "largest age, such as 24h: older is refused", parser=_duration)
+    ] = None,
 ) -> int:
     """Say which nodes and pairs an acceptance found healthy, suspicious or broken.
 
     Exit status: 0 healthy, 1 bad input or no acceptance, 2 suspicious, 3 broken, 4 older than asked for.
     """
-    from hpcai.core.units import to_si
     from hpcai.metrics.acceptance import say_accepted
     from hpcai.records.acceptance import Accepted, is_young
     from hpcai.records.files import read_part
 
-    accepted = read_part(Accepted, judged)
+    accepted = read_part(Accepted, judged, "`snakemake acceptance` measures the nodes and writes it")
     print(say_accepted(accepted))
     status = {"healthy": 0, "suspicious": 2, "broken": 3}[accepted.verdict]
-    is_old = bool(most_age) and not is_young(accepted, to_si(most_age, "s"))
+    is_old = most_age is not None and not is_young(accepted, most_age)
     return 4 if is_old and not status else status

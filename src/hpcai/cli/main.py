@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 from typer.main import get_command
@@ -16,7 +16,22 @@ PROGRAM = "hpcai"
 NO_ACCESS = "ask its owner for access, free some space, or try again when the file system is back"
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
-app = typer.Typer(name=PROGRAM, cls=Group, rich_markup_mode=None, context_settings=SETTINGS)
+
+class Program(Group):
+    """All commands, by what they are for."""
+
+    sections: ClassVar = {
+        "Prepare a study": ("init", "check", "rules", "estimate", "schema"),
+        "Run it and watch it": ("run", "status", "doctor", "efficiency"),
+        "Test the machine": ("acceptance", "gpu"),
+        "Judge, compare and predict": ("compare", "regress", "history", "reproducibility", "predict"),
+        "Publish, and read what others publish": ("mlperf", "list", "export", "read"),
+        "Repeat and repair": ("retry", "discard", "restore"),
+        "Called by the workflow": ("measure", "capture", "measure-weak"),
+    }
+
+
+app = typer.Typer(name=PROGRAM, cls=Program, rich_markup_mode=None, context_settings=SETTINGS)
 for part in (study.app, runs.app, campaign.app, compare.app, gpu.app):
     app.add_typer(part)
 app.add_typer(mlperf.app, name="mlperf")
@@ -39,7 +54,10 @@ def program(
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="say the version")
     ] = False,
 ) -> None:
-    """HPC-AI Bench: what the workflow calls, and repairs."""
+    """HPC-AI Bench measures how good a machine is at training neural networks.
+
+    `hpcai run` measures the study of the folder, `hpcai doctor` names the next step, `hpcai COMMAND --help` explains.
+    """
 
 
 def call(words: list[str]) -> int:

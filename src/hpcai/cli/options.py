@@ -4,10 +4,11 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,13 +26,31 @@ Options = TypeVar("Options")
 class Group(TyperGroup):
     """A group of commands whose help shows the whole first sentence of each."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer does not export the types
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Headings with their commands, in order; without any, all stand together."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer does not export the types
+        """Return the names in the order of the sections."""
+        names = super().list_commands(ctx)
+        ordered = [name for part in self.sections.values() for name in part if name in names]
+        return [*ordered, *(name for name in names if name not in ordered)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as above
+        """Show the commands if none is named, which is bad input."""
+        if args or ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        print(f"{ctx.get_help()}\n\nerror: expected a command", file=sys.stderr)
+        raise typer.Exit(1)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
         """Write the list of commands."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, command.get_short_help_str(LONGEST_HELP)) for name, command in commands if command]
-            )
+        listed = self.list_commands(ctx)
+        for heading, names in (self.sections or {"Commands": listed}).items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name, command.get_short_help_str(LONGEST_HELP)) for name, command in commands if command]
+                )
 
 
 class Command(TyperCommand):
@@ -103,7 +122,9 @@ def flag(name: str, words: str) -> OptionInfo:
     return option
 
 
-StudyResults = Annotated[Path, argument("RESULTS", "results folder of a study")]
+StudyResults = Annotated[
+    Path, typer.Argument(metavar="RESULTS", help="results folder of a study", exists=True, file_okay=False)
+]
 TableOrJson = Annotated[Literal["table", "json"], choice("format")]
 TableJsonOrCsv = Annotated[Literal["table", "json", "csv"], choice("format")]
 

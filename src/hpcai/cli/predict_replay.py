@@ -16,14 +16,14 @@ from hpcai.cli.options import Command, StudyResults, TableOrJson, count, flag, o
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
-from hpcai.core.table_files import read_parquet
 from hpcai.core.text_table import say_table
 from hpcai.metrics.profiles.link import TRANSFER, of_engine
+from hpcai.predict.scales.measured import read_table
 from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, replay_step, split_steps, typical_step
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.timeline.views import traffic_of
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 GOAL_RATIO = 0.05
 EXAMPLE = """\b
 examples:
@@ -36,7 +36,7 @@ NO_TIMELINES = Message(
 BAD_RATIO = Message("predict_replay.bad_ratio", "{option}: found {found:g}, expected a number above 0")
 SUMMARY = Message(
     "predict_replay.summary",
-    "rebuilt steps of {steps} timelines: median error {median:.1%}, largest {worst:.1%} (goal {goal:.0%})",
+    "rebuilt steps of timelines: {steps}; median error {median:.1%}, largest {worst:.1%} (goal {goal:.0%})",
 )
 
 
@@ -45,12 +45,12 @@ class Question:
     """What `hpcai predict replay` is asked."""
 
     results: StudyResults
-    benchmark: Annotated[str | None, option("NAME", "one alone")] = None
-    bandwidth: Annotated[float | None, option("RATIO", "of the link, over the profiled one")] = None
+    benchmark: Annotated[str | None, option("NAME", "one benchmark alone")] = None
+    bandwidth: Annotated[float | None, option("RATIO", "bandwidth of the link over the profiled one, such as 2")] = None
     no_negotiation: Annotated[bool, flag("--no-negotiation", "ranks do not agree before they send")] = False
     fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
-    slow_rank: Annotated[float | None, option("RATIO", "computing of one rank over the profiled one")] = None
+    slow_rank: Annotated[float | None, option("RATIO", "one rank computes so many times as long, such as 2")] = None
     output: TableOrJson = "table"
 
 
@@ -80,7 +80,7 @@ def replay(question: Question) -> None:
         [
             str(row["benchmark"]),
             f"{row['variant']} {row['scale']}",
-            name,
+            _say_change(question) or name,
             _ms(time_s),
             f"{time_s / row['rebuilt_s']:.2f}",
         ]
@@ -127,6 +127,18 @@ def _changes(question: Question) -> dict[str, Change]:
     return {"what if": change} if asked else dict(WHAT_IF)
 
 
+def _say_change(question: Question) -> str:
+    """Return what is asked in words; blank for the usual questions, which have names."""
+    words = {
+        "{} times the bandwidth": question.bandwidth,
+        "no negotiation": question.no_negotiation or None,
+        "messages of {} B": question.fusion,
+        "cycle of {} ms": question.cycle_ms,
+        "one rank {} times as slow": question.slow_rank,
+    }
+    return ", ".join(text.format(f"{value:g}") for text, value in words.items() if value is not None)
+
+
 def _profiles(question: Question) -> Iterator[Profile]:
     """Yield the measured timelines.
 
@@ -169,7 +181,7 @@ def _transfers(results: Path, profile: Profile) -> pd.DataFrame | None:
     if not file.is_file():
         return None
     point = profile.plan.point
-    links = of_engine(read_parquet(file), point.engine)
+    links = of_engine(read_table(file), point.engine)
     own = links[(links["what"] == TRANSFER) & (links["ranks"] == point.ranks)]
     return own if len(own) else None
 
@@ -179,7 +191,7 @@ def _timed_s(results: Path, profile: Profile) -> float | None:
     file = results / "tables/scales.parquet"
     if not file.is_file():
         return None
-    scales = read_parquet(file)
+    scales = read_table(file)
     same = (scales[POINT] == pd.Series(profile.identity)[POINT]).all(axis=1)
     found = scales[same]["step_time_median_s"].dropna()
     return float(found.iloc[0]) if len(found) else None

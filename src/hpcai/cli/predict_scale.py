@@ -1,7 +1,7 @@
 """The command ``hpcai predict scale``: steps of a study's benchmarks at other ranks, batches and messages."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +19,7 @@ from hpcai.core.text_table import say_table
 from hpcai.predict.scales.exchange import cycle_of
 from hpcai.predict.scales.held_out import (
     OTHERS,
+    QUESTIONS,
     UNSEEN,
     Case,
     hold_out,
@@ -28,7 +29,7 @@ from hpcai.predict.scales.held_out import (
     tabulate_cases,
 )
 from hpcai.predict.scales.host_speed import HostSpeed, read_host_speed
-from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
+from hpcai.predict.scales.measured import NO_BLOCKS, MeasuredScales, find_files, read_measured_scales
 from hpcai.predict.scales.model import Asked, ScaleStep
 from hpcai.predict.scales.starts import predict_from_all, say_scales
 from hpcai.predict.scales.trained import predict_trained, read_trained
@@ -36,7 +37,7 @@ from hpcai.predict.scales.trained import predict_trained, read_trained
 if TYPE_CHECKING:
     from hpcai.predict.what_if.measured import Point
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 EXAMPLE = """\b
 examples:
   hpcai predict scale results                                            # errors on all scales, each held out
@@ -60,14 +61,18 @@ class Question:
     """What `hpcai predict scale` is asked."""
 
     results: StudyResults
-    benchmark: Annotated[str | None, option("NAME", "one of the study; without it, errors of all scales")] = None
+    benchmark: Annotated[str | None, option("NAME", "a benchmark of the study; without it, errors of all scales")] = (
+        None
+    )
     ranks: Annotated[int | None, option("N", "ranks; by default as measured", count)] = None
     batch: Annotated[int | None, option("N", "global batch; by default as measured", count)] = None
     accumulation: Annotated[int | None, option("N", "micro-batches of a step and rank", count)] = None
     groups: Annotated[int | None, option("N", "messages of gradients (gradient_groups)", count)] = None
     fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
-    machine: Annotated[str | None, option("NAME", "whose blocks, where several machines have some")] = None
+    machine: Annotated[str | None, option("NAME", "machine whose timed blocks are used, where several have some")] = (
+        None
+    )
     cases: Annotated[
         Path | None, option("FILE", "CSV of further measured trainings, whose errors give the interval")
     ] = None
@@ -90,6 +95,8 @@ def scale(question: Question) -> None:
     measured = read_measured_scales(find_files(question.results, question.machine), question.results / "runs")
     cases = hold_out(measured)
     table = tabulate_cases(measured, cases)
+    if not measured.steps and table["predicted_step_s"].isna().all():
+        raise ConfigError(at(str(question.results), NO_BLOCKS()))
     if question.figure:
         _draw(table, question.figure)
     answer = _answer(measured, cases, question) if question.benchmark else None
@@ -100,7 +107,7 @@ def scale(question: Question) -> None:
     if answer:
         print(f"{_say_answer(answer)}\n")
     else:
-        print("\n".join([_say_cases(table), *_say_refused(table), ""]))
+        print("\n".join([*filter(None, [_say_cases(table)]), *_say_refused(table), ""]))
     print("\n".join(summarise_cases(table)))
 
 
@@ -208,17 +215,24 @@ def _say_answer(answer: Answer) -> str:
 
 
 def _say_cases(table: pd.DataFrame) -> str:
-    cells = [
-        [
-            row["benchmark"], f"{row['variant']} {row['scale']}", row["question"],
-            "" if row["question"] == UNSEEN else row["basis"],
-            _ms(row["predicted_step_s"]), _ms(row["measured_step_s"]), f"{row['relative_error_ratio']:+.1%}",
-            "" if pd.isna(row["within_interval"]) else "yes" if row["within_interval"] else "no",
-        ]
-        for row in table[table["predicted_step_s"].notna()].to_dict("records")
+    """Return the predicted cases, below what they were predicted from; blank without any."""
+    known = table[table["predicted_step_s"].notna()]
+    if known.empty:
+        return ""
+    rows: list[Sequence[str] | str] = []
+    for question, own in known.groupby("question", sort=False):
+        rows += ["", QUESTIONS[str(question)], *(_case_cells(row) for row in own.to_dict("records"))]
+    heads = ["benchmark", "scale", "from", "predicted ms", "measured ms", "error", "inside"]
+    return f"{say_table(heads, rows, kinds='kkwnnnk')}\n"
+
+
+def _case_cells(row: Mapping[Any, Any]) -> list[str]:
+    return [
+        row["benchmark"], f"{row['variant']} {row['scale']}",
+        "the others" if row["question"] == UNSEEN else row["basis"],
+        _ms(row["predicted_step_s"]), _ms(row["measured_step_s"]), f"{row['relative_error_ratio']:+.1%}",
+        "" if pd.isna(row["within_interval"]) else "yes" if row["within_interval"] else "no",
     ]  # fmt: skip
-    heads = ["benchmark", "scale", "held out", "from", "predicted ms", "measured ms", "error", "inside"]
-    return say_table(heads, cells, kinds="kkkknnnk")
 
 
 def _say_refused(table: pd.DataFrame) -> list[str]:

@@ -17,7 +17,7 @@ from hpcai.predict.steps.accuracy import collect_block_steps, collect_block_time
 from hpcai.predict.steps.report import BlocksReport
 from hpcai.records.files import read_part
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 EXAMPLE = """\b
 examples:
   hpcai predict step results/predict/laptop/step_blocks.json
@@ -30,6 +30,7 @@ OTHER_BATCH = Message(
     "predict_step.other_batch",
     "{network} was timed at batches of {known} samples, not {batch}: blocks have exact sizes, so no other is predicted",
 )
+MADE_BY = "`make predict` measures it (study key predict.step_blocks)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ def step(question: Question) -> None:
 
     Nothing is fitted. Times are processor time of one thread, without input and gradient exchange.
     """
-    report = _choose(read_part(BlocksReport, question.blocks), question)
+    report = _choose(read_part(BlocksReport, question.blocks, MADE_BY), question)
     source = str(question.blocks)
     if question.output == "json":
         steps = collect_block_steps(report, Tolerance(), source)

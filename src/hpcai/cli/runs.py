@@ -80,18 +80,21 @@ def measure_weak(
 
 @app.command(cls=Command)
 def reproducibility(
-    records: Annotated[list[Path], argument("RECORD", "records of runs: results/runs/.../record.json")],
+    places: Annotated[list[Path], argument("RESULTS", "results folders, folders of runs, or files record.json")],
 ) -> None:
     """Show how well others could repeat each run, 0 to 100, and what would raise it.
 
-    The repeats count the given records of the same point. Exit status: 0, or 1 for bad input.
+    Repeats of a point count if they are among the given runs. Exit status: 0, or 1 for bad input.
     """
     from hpcai.catalogue.points import label_of
+    from hpcai.measure.publish import timed_records
     from hpcai.metrics.reproducibility import reproducibility_table
     from hpcai.metrics.run_tables import read_records
 
-    for row in reproducibility_table(read_records(records)).to_dict("records"):
-        print(f"{row['reproducibility_score']:3.0f} of 100  {label_of(row)}  ({row['n']} runs)")
+    records = read_records(record for place in places for record in timed_records(place))
+    for row in reproducibility_table(records).to_dict("records"):
+        runs = f"{row['n']} run{'s' if row['n'] > 1 else ''}"
+        print(f"{row['reproducibility_score']:3.0f} of 100  {label_of(row)}  ({runs})")
         for advice in filter(None, row["advice"].split("; ")):
             print(f"    to raise it: {advice}")
 
@@ -181,7 +184,10 @@ def retry(runs: Annotated[Path, argument("RUNS", "default: all runs and profiles
     folders = forget_breakdowns(runs)
     for folder in folders:
         print(f"{folder}: will be measured again")
-    print(f"{len(folders)} runs to repeat; start the workflow again")
+    if folders:
+        print(f"{len(folders)} runs to repeat; start the workflow again (`hpcai run`)")
+    else:
+        print(f"{runs}: nothing to repeat, no run failed and no profile lacks its tool")
 
 
 @app.command(cls=Command)

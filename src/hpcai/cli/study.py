@@ -32,7 +32,8 @@ def check(
     from hpcai.setup.files import machine_file, open_gaps
 
     campaign = load_study_file(study)
-    print(f"{study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks")
+    groups = f", {len(campaign.weak_rows)} weak-scaling groups" if campaign.weak_rows else ""
+    print(f"{study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks{groups}")
     files = [machine_file(campaign, study)]
     if profile:
         from hpcai.campaign.sbatch_trial import find_profile, try_profile

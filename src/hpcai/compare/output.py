@@ -1,5 +1,6 @@
 """Write comparisons, verdicts and histories as files for other programs."""
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ COUNTS = ("ranks", "n_base", "n_new")
 
 
 def comparison_as_dict(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as plain values; None for values not measured."""
+    """Return a comparison as plain values; None for values not measured, and where nothing is large enough."""
     return {
         "base": asdict(comparison.base),
         "new": asdict(comparison.new),
@@ -63,5 +64,10 @@ def _whole(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows without NaN and infinity, which JSON lacks: two runs, for example, detect no change however large."""
     rows = _whole(frame).astype(object).to_dict("records")
-    return [{str(name): None if pd.isna(value) else value for name, value in row.items()} for row in rows]
+    return [{str(name): _plain(value) for name, value in row.items()} for row in rows]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any cell of a table
+    return None if pd.isna(value) or value in (math.inf, -math.inf) else value

@@ -19,8 +19,11 @@ from hpcai.config.sharing import Sharing
 from hpcai.config.study import Study, configuration_folder
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.core.errors import ConfigError
-from hpcai.core.messages import Message
+from hpcai.core.messages import Message, at
 
+NO_STUDY = Message(
+    "load.no_study", "no such file; name a study such as config/study.yaml, or write one with `hpcai init FOLDER`"
+)
 NO_FP16 = Message("load.no_fp16", "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
 TF32_BY_JAX = Message(
     "load.tf32_by_jax",
@@ -131,9 +134,11 @@ def read_settings(path: str | Path) -> dict[str, object]:
     Raises
     ------
     ConfigError
-        If it has no keys, or a duplicate one.
+        If there is no such file, or it has no keys, or a duplicate one.
     """
     problems = Problems()
+    if not Path(path).exists():
+        raise ConfigError(at(str(path), NO_STUDY()))
     data = read_yaml(Path(path), problems)
     problems.raise_if_any()
     if not isinstance(data, dict):

@@ -82,8 +82,7 @@ def read_yaml(path: Path, problems: Problems) -> object:
     Files that a study wrote about itself (JSON is YAML) are checked against their own digest.
     """
     expected = "a YAML file with each key once"
-    others = sorted(other.stem for other in path.parent.glob("*.yaml"))
-    text = read_text(path, problems, expected, f"one of {', '.join(others) or 'none yet'} in {path.parent}")
+    text = read_text(path, problems, expected, _instead(path))
     if text is None:
         return None
     try:
@@ -98,6 +97,14 @@ def read_yaml(path: Path, problems: Problems) -> object:
     else:
         return data
     return None
+
+
+def _instead(path: Path) -> str:
+    """Return what could be named in place of a missing file."""
+    if not path.parent.is_dir():
+        return f"an existing file; there is no folder {path.parent}"
+    others = sorted(other.stem for other in path.parent.glob("*.yaml") if not other.name.startswith("."))
+    return f"one of {', '.join(others)} in {path.parent}" if others else "an existing file; none is in this folder"
 
 
 def _load(text: str) -> object:

@@ -45,6 +45,9 @@ def read_rows(path: Path, row: type[Model], problems: Problems) -> list[tuple[in
     header = _cells(numbered[0][1], f"{path}: line {numbered[0][0]}", problems)
     if header is None:
         return []
+    if len(header) == 1:
+        _refuse_blanks(numbered[0][1], f"{path}: line {numbered[0][0]}", "the columns", problems)
+        return []
     doubled = [column for column, count in Counter(header).items() if count > 1]
     if doubled:
         problems.add(f"{path}: line {numbered[0][0]}", "", doubled[0], "each column once")
@@ -67,9 +70,17 @@ def _cells(line: str, place: str, problems: Problems) -> list[str] | None:
         return None
 
 
+def _refuse_blanks(line: str, place: str, expected: str, problems: Problems) -> None:
+    """Add one error in place of one for each column; tabs easily become blanks when a line is copied."""
+    problems.add(place, "", Words(f"no tab in {line!r}"), f"{expected}, with tabs between them, not blanks")
+
+
 def _read_row(row: type[Model], header: list[str], line: str, place: str, problems: Problems) -> Model | None:
     cells = _cells(line, place, problems)
     if cells is None:
+        return None
+    if len(cells) == 1:
+        _refuse_blanks(line, place, f"{len(header)} cells", problems)
         return None
     if len(cells) > len(header):
         problems.add(

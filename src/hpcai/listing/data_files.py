@@ -34,7 +34,9 @@ from hpcai.listing.entries import (
 from hpcai.records.folders import check_manifest, write_manifest, written_whole
 
 FROZEN = Message("data_files.frozen", "the edition {name} exists; a frozen edition never changes, name a later month")
-BAD_EDITION = Message("data_files.bad_edition", "found {name!r}, expected a month up to {month}, such as 2026-11")
+BAD_EDITION = Message(
+    "data_files.bad_edition", "--freeze: found {name!r}, expected a month up to {month}, such as 2026-11"
+)
 
 LIST, CITATION, FEED = "list.json", "CITATION.cff", "feed.xml"
 SHORT = {"entries": {"__all__": {"runs", "evidence", "settings"}}}

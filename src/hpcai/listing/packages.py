@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 import yaml
@@ -295,13 +295,23 @@ def say_package(package: Package) -> list[str]:
     counts = ", ".join(f"{verdicts.count(status)} {status}" for status in dict.fromkeys(verdicts))
     lines = [f"{len(verdicts)} results ({counts}), {package.files} files, {package.bytes / 1e6:.1f} MB"]
     lines += [f"larger than {FILE_LIMIT_BYTES >> 20} MiB: {name}" for name in package.large]
-    kinds: dict[tuple[str, str], list[Leak]] = {}
-    for leak in package.leaks:
-        kinds.setdefault((leak.what, leak.found), []).append(leak)
-    for (what, found), leaks in sorted(kinds.items()):
-        others = f" and {len(leaks) - 1} more files" if len(leaks) > 1 else ""
-        lines.append(f"{what}: {found} in {leaks[0].file}:{leaks[0].line}{others}")
+    lines += _say_leaks(package.leaks)
     return lines
+
+
+def _say_leaks(leaks: Iterable[Leak]) -> Iterator[str]:
+    """Yield a line for each word, and one for all paths of a folder: each run has a scratch folder of its own."""
+    groups: dict[tuple[str, str], list[Leak]] = {}
+    for leak in leaks:
+        place = str(PurePosixPath(leak.found).parent) if leak.what == "path" else leak.found
+        groups.setdefault((leak.what, place), []).append(leak)
+    for (what, place), own in sorted(groups.items()):
+        found = sorted({leak.found for leak in own})
+        more = f" and {len(found) - 1} more below {place}" if len(found) > 1 else ""
+        files = len({leak.file for leak in own})
+        others = f" and {files - 1} more files" if files > 1 else ""
+        first = next(leak for leak in own if leak.found == found[0])
+        yield f"{what}: {found[0]}{more} in {first.file}:{first.line}{others}"
 
 
 TEMPLATES = {

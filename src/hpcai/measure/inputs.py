@@ -74,5 +74,5 @@ def refuse_other_data(record: RunRecord, manifest: Path, folder: Path) -> None:
     if found != measured:
         raise RunRefusedError(
             f"{manifest}: the data differs from the data that {folder} was measured on (digest {found[:12]}, measured "
-            f"{measured[:12]}); restore the data, or put the run aside with `hpcai discard {folder}`"
+            f"{measured[:12]}); restore the data, or put the run aside with `hpcai discard {folder} --reason WHY`"
         )

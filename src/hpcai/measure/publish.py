@@ -15,11 +15,20 @@ from pathlib import Path
 
 from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
-from hpcai.core.errors import ConfigError, RecordError, RunRefusedError
+from hpcai.core.errors import ConfigError, RecordError, ResultsError, RunRefusedError
 from hpcai.core.files import sync, write_atomically
 from hpcai.core.messages import Message, at
 from hpcai.measure.claim import live_holder
-from hpcai.records.files import DISCARDED, RAW, RECORD, read_part, read_record, sound_copy, write_record
+from hpcai.records.files import (
+    DISCARDED,
+    RAW,
+    RECORD,
+    find_records,
+    read_part,
+    read_record,
+    sound_copy,
+    write_record,
+)
 from hpcai.records.run import FINISHED, Capture, RunRecord
 from hpcai.records.weak import GROUP
 
@@ -29,8 +38,14 @@ OTHER_SETTINGS = Message(
     "publish.other_settings",
     "is measured already, with other settings ({changes}). A finished measurement is never overwritten: give the "
     "new settings a variant of their own in the run table, or restore the old ones, or put the old run aside "
-    "with `hpcai discard {folder}`",
+    "with `hpcai discard {folder} --reason WHY`",
 )
+NO_RUN = Message(
+    "publish.no_run",
+    "no published run here; name a folder such as results/runs/B/V/n1x2/r1, or one above such folders",
+)
+NO_RECORDS = Message("publish.no_records", "found no {record} below it; name the results folder of a study")
+NO_FOLDER = Message("publish.no_folder", "no such folder; name the results folder of a study, or one of its runs")
 
 CAPTURE = "capture.json"
 INTERRUPTED = "interrupted.json"
@@ -219,11 +234,13 @@ def restore(folder: Path) -> Path:
     RecordError
         If the run is not published, or neither copy is known to be intact.
     """
+    if not (folder / RAW).exists() and not (folder / RECORD).exists():
+        raise RecordError(at(str(folder), NO_RUN()))
     sound = sound_copy(folder) if (folder / RAW).is_dir() else None
     if sound is None:
         raise RecordError(
             f"{folder}: found no {RECORD} that is known to be right, expected one there or in {RAW}/; restore one "
-            f"from a backup, or put the run aside with `hpcai discard {folder}`"
+            f"from a backup, or put the run aside with `hpcai discard {folder} --reason WHY`"
         )
     content = sound.read_bytes()
     for copy in (folder / RAW / RECORD, folder / RECORD):
@@ -231,9 +248,6 @@ def restore(folder: Path) -> Path:
             write_atomically(copy, content, durable=True)
     (folder / RAW / RECORD).chmod(0o444)
     return sound
-
-
-_NO_RUN = "{}: no published run here; name a folder such as results/runs/B/V/n1x2/r1, or one above such folders"
 
 
 def discard_all(folder: Path, reason: str) -> list[Path]:
@@ -249,7 +263,7 @@ def discard_all(folder: Path, reason: str) -> list[Path]:
     runs = [path.parent.parent for path in folder.rglob(f"{RAW}/plan.json") if not _put_aside(path, folder)]
     found = sorted({_measured_together(run) for run in runs if REPETITION.fullmatch(run.name)})
     if not found:
-        raise RunRefusedError(_NO_RUN.format(folder))
+        raise RunRefusedError(at(str(folder), NO_RUN()))
     return [discard(run, reason) for run in found]
 
 
@@ -262,7 +276,7 @@ def discard(folder: Path, reason: str) -> Path:
         If the folder is neither a run nor a weak-scaling group, or a process is at work there.
     """
     if not (folder / RAW / "plan.json").exists() and not any(folder.glob(f"i*/{RAW}/plan.json")):
-        raise RunRefusedError(_NO_RUN.format(folder))
+        raise RunRefusedError(at(str(folder), NO_RUN()))
     if holder := live_holder(folder):
         raise RunRefusedError(at(str(folder), AT_WORK(holder=holder.words, remedy=holder.remedy)))
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -273,13 +287,37 @@ def discard(folder: Path, reason: str) -> Path:
     return target
 
 
+def timed_records(place: Path) -> list[Path]:
+    """Return the records of timed runs in a results folder, a folder of runs, or the record that is named itself.
+
+    A results folder holds copies of records, too, such as in its report documents, and those of earlier attempts; only
+    those that the workflow awaits in ``runs`` count.
+
+    Raises
+    ------
+    ResultsError
+        If there is none.
+    """
+    runs = [path for path in find_records(place) if not {"profiles", "weak"} & {*path.relative_to(place).parts}]
+    if not runs:
+        raise ResultsError(at(str(place), NO_RECORDS(record=RECORD)))
+    return runs
+
+
 def forget_breakdowns(runs: Path) -> list[Path]:
     """Remove the published records of failed runs, so that the workflow measures them again.
 
     A weak-scaling group is repeated as a whole, because its instances must train at the same time.
 
     The same applies to profiles without a capture: the tool may be available now.
+
+    Raises
+    ------
+    RunRefusedError
+        If there is no such folder.
     """
+    if not runs.is_dir():
+        raise RunRefusedError(at(str(runs), NO_FOLDER()))
     broken = [path for path in _in_runs(runs, RECORD) if read_record(path).outcome not in FINISHED]
     missing = [path for path in _in_runs(runs, CAPTURE) if read_part(Capture, path).status == "not_measured"]
     folders = sorted({_measured_together(path.parent) for path in (*broken, *missing)})

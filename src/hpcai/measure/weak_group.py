@@ -32,7 +32,8 @@ def describe_group(folder: Path, records: Sequence[RunRecord]) -> WeakGroup:
     if shared := shared_resources(instances):
         raise LaunchError(
             f"{folder}: {shared}, but the instances of a group need separate resources; correct the launcher's "
-            f"options or the job's request, put the group aside with `hpcai discard {folder}`, and start again"
+            f"options or the job's request, put the group aside with `hpcai discard {folder} --reason WHY`, and start "
+            f"again"
         )
     first = records[0]
     hosts = {share.host for instance in instances for share in instance.shares}

@@ -80,8 +80,8 @@ def _offer(path: Path, looks: str, readers: Sequence[Reader]) -> Reading:
             return reading
     own = next((reader.name for reader in readers if looks in reader.looks), None)
     raise ParseError(
-        f"{path}: found {looks}, which none of the readers ({', '.join(MODULE_OF)}) accepts; "
-        + (f"{own}: {reasons[own]}" if own else "name the tool to see its reader's message")
+        f"{path}: found {looks}, which none of the readers accepts (`hpcai read --list`); "
+        + (f"{own}: {reasons[own]}" if own else "name the tool (--tool) to see its reader's message")
     )
 
 

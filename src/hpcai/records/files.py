@@ -16,8 +16,6 @@ from hpcai.records.shared_parts import with_shared_parts
 RECORD = "record.json"
 RAW = "raw"
 """Subfolder of a published run with its raw files and the original of its record."""
-MOST_PLACES = 10
-"""Places of a damaged file that an error names; a file of another version can have hundreds."""
 ATTEMPTS = "attempts"
 """Subfolder of a run for its attempts: running, failed, interrupted or disturbed."""
 DISCARDED = "discarded"
@@ -25,8 +23,14 @@ DISCARDED = "discarded"
 FILE_CHANGED = Message(
     "records.file_changed",
     "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: restore it "
-    "from a backup, or `hpcai discard {folder}`, then measure again",
+    "from a backup, or `hpcai discard {folder} --reason WHY`, then measure again",
 )
+
+MOST_PLACES = 3
+"""Wrong places of a file that are named: a file of another kind has as many as it has keys."""
+OTHER_KEYS = {"missing", "extra_forbidden"}
+"""Errors that say less than a wrong value does."""
+MADE_BY_WORKFLOW = "start the workflow again to create it"
 
 Part = TypeVar("Part", bound=BaseModel)
 
@@ -46,19 +50,26 @@ def write_record(record: RunRecord, path: Path) -> None:
     write_sealed(record, path)
 
 
-def read_part(model: type[Part], path: Path) -> Part:
+def read_part(model: type[Part], path: Path, made_by: str = MADE_BY_WORKFLOW) -> Part:
     """Read one model, checked against its own digest if it has one.
+
+    Parameters
+    ----------
+    model, path
+        What to read, and from which file.
+    made_by
+        How the file is made, for the error if it is missing.
 
     Raises
     ------
     RecordError
-        If the file is missing, was changed since it was written, is not JSON, or does not match the model; names each
-        place.
+        If the file is missing, was changed since it was written, is not JSON, or does not match the model; names the
+        first places.
     """
     try:
         return _validate(model.model_validate_json, path, unseal(read_regular(path)).text, _advise_again)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable(path, error, made_by) from error
     except ValueError as error:
         raise RecordError(f"{path}: {error}; {_advise_again(path)}") from error
 
@@ -145,13 +156,14 @@ def _advise_copy(path: Path) -> str:
 
 
 def _advise_again(path: Path) -> str:
-    return f"`rm {path}`, and the next start of the workflow recreates it"
+    return f"if the workflow wrote it, `rm {path}`, and its next start recreates it"
 
 
-def _unreadable(path: Path, error: OSError) -> RecordError:
+def _unreadable(path: Path, error: OSError, made_by: str = MADE_BY_WORKFLOW) -> RecordError:
     if isinstance(error, FileNotFoundError):
-        return RecordError(f"{path}: no such file; start the workflow again to create it")
-    return RecordError(f"{path}: cannot be read ({error.strerror}); put the file back, or ask its owner for access")
+        return RecordError(f"{path}: no such file; {made_by}")
+    remedy = "name a file in it" if path.is_dir() else "put the file back, or ask its owner for access"
+    return RecordError(f"{path}: cannot be read ({error.strerror}); {remedy}")
 
 
 def _parse_record(content: bytes) -> RunRecord:
@@ -166,14 +178,16 @@ def _validate(parse: Callable[[bytes], Part], path: Path, content: bytes, advise
     try:
         return parse(content)
     except ValidationError as error:
+        wrong = sorted(error.errors(), key=lambda detail: detail["type"] in OTHER_KEYS)
         places = [
-            f"{'.'.join(map(str, detail['loc'])) or 'whole file'}: found {str(detail['input'])[:80]!r}; {detail['msg']}"
-            for detail in error.errors()
+            f"{'.'.join(map(str, detail['loc'])) or 'whole file'}: found "
+            f"{'nothing' if detail['type'] == 'missing' else repr(str(detail['input'])[:80])}; {detail['msg']}"
+            for detail in wrong
         ]
-        if len(places) > MOST_PLACES:
-            places[MOST_PLACES:] = [f"and {len(places) - MOST_PLACES} more places"]
-        said = "\n  ".join(places)
-        raise RecordError(f"{path}: damaged or of another version ({advise(path)}):\n  {said}") from error
+        more = [f"and {len(places) - MOST_PLACES} more"] if len(places) > MOST_PLACES else []
+        lines = "\n  ".join([*places[:MOST_PLACES], *more])
+        what = "damaged, of another version, or another kind of file"
+        raise RecordError(f"{path}: {what} ({advise(path)}):\n  {lines}") from error
 
 
 def check_artefact(path: Path, artefact: Artefact, folder: Path, noted: str = "in the record") -> Path:

@@ -12,14 +12,11 @@ from typing import Any, get_args
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of, definitions
-from hpcai.core.errors import ResultsError
-from hpcai.core.messages import Message
+from hpcai.measure.publish import timed_records
 from hpcai.metrics.cells import records_of
 from hpcai.metrics.run_tables import collect_runs
-from hpcai.records.files import RECORD, find_records
 from hpcai.records.run import Outcome
 
-NO_RUNS = Message("openmetrics.no_runs", "{folder}: found no {record} below it; name the results folder of a study")
 PREFIX = "hpcai_run_"
 LABELS = ("run_id", "study", "benchmark", "variant", "engine", "scale", "repetition")
 """Columns that name a run, beside the folder of its results."""
@@ -60,10 +57,7 @@ def runs_as_openmetrics(folders: Sequence[Path]) -> str:
 
 
 def _runs_of(folder: Path) -> pd.DataFrame:
-    runs = [path for path in find_records(folder) if "profiles" not in path.relative_to(folder).parts]
-    if not runs:
-        raise ResultsError(NO_RUNS(folder=folder, record=RECORD))
-    return collect_runs(runs).assign(results=str(folder))
+    return collect_runs(timed_records(folder)).assign(results=str(folder))
 
 
 def _gauge(column: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

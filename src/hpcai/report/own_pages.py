@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, at
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -15,6 +18,10 @@ PLACE = "rounds_page"
 PAGE = "rounds.html"
 DEVICE_PLACE, DEVICE_PAGE = "gpu", "gpu.html"
 ACCEPTANCE_PAGE = "acceptance.html"
+NOT_IMPORTED = Message(
+    "own_pages.not_imported",
+    "no imported round, its tables are missing; name a folder of `hpcai mlperf import`",
+)
 
 
 def write_page_of(rounds: Sequence[Path], output: Path) -> Path:
@@ -29,14 +36,18 @@ def write_page_of(rounds: Sequence[Path], output: Path) -> Path:
 
     Raises
     ------
-    TableError
+    ConfigError
         If a folder is not an imported round.
     """
     from hpcai.config.rounds import SOURCE_TABLES
     from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, join_files
     from hpcai.report.page import write_rounds_page
 
-    sources = [folder / "tables" / f"{name}.parquet" for folder in rounds for name in SOURCE_TABLES]
+    of_round = [[folder / "tables" / f"{name}.parquet" for name in SOURCE_TABLES] for folder in rounds]
+    for folder, files in zip(rounds, of_round, strict=True):
+        if not all(file.is_file() for file in files):
+            raise ConfigError(at(str(folder), NOT_IMPORTED()))
+    sources = [file for files in of_round for file in files]
     tables = analyse_tables(join_files(sources))
     page = output / PAGE
     _write_parts(output / PLACE, tables, "rounds")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
 from hpcai.measure.provenance import source_root
 from hpcai.setup.ask import Answers, ask_here
 from hpcai.setup.files import open_gaps, study_files
@@ -22,6 +23,9 @@ from hpcai.setup.partition import choose_partition
 from hpcai.setup.profile_values import RUN_S, values_of_profile
 from hpcai.setup.site import Site, Value
 
+NO_SLURM = Message(
+    "setup.no_slurm", "--account: found {account!r}, but sinfo reports no partitions here, which an account would use"
+)
 SLURM_QUESTIONS = ("sinfo", "partitions", "config", "nodes", "associations", "user", "qos", "mpi_types")
 
 
@@ -75,11 +79,18 @@ def site_of(
         As for `init`.
     environment
         Environment of the process; inside an allocation, its partition is used.
+
+    Raises
+    ------
+    ConfigError
+        If a partition or an account is asked for that cannot be used here.
     """
     in_job = "SLURM_JOB_ID" in environment
     # A container, for example, may run in a job while no Slurm command answers.
     own = environment.get("SLURM_JOB_PARTITION", "") if in_job and answers["sinfo"].text else ""
     chosen = choose_partition(answers, partition or own)
+    if chosen is None and account:
+        raise ConfigError(NO_SLURM(account=account))
     if chosen is None:
         machine = values_of_host(answers, socket.gethostname().partition(".")[0])
         return Site(machine, Value(RUN_S, "chosen"), None, _silent(answers, slurm=False))

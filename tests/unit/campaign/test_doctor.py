@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from unit.campaign.result_folders import (
@@ -28,11 +29,12 @@ from hpcai.campaign.doctor import (
     LOCK_LEFT,
     LOCKED,
     LOCKED_ON,
+    SHOWN,
     diagnose,
     problems_of,
     wait_until_idle,
 )
-from hpcai.campaign.doctor_text import CACHED
+from hpcai.campaign.doctor_text import CACHED, diagnosis_as_dict
 from hpcai.campaign.failures import LostPoint
 from hpcai.campaign.live import END_IT, WAITS
 from hpcai.campaign.next_step import (
@@ -305,6 +307,16 @@ def test_full_disk_is_a_problem(results, monkeypatch):
     diagnosis = diagnose(results)
     assert any("almost full" in problem.what for problem in problems_of(diagnosis))
     assert next_step(diagnosis).command == START
+
+
+def test_of_many_missing_files_the_first_are_named_and_the_json_has_all(results):
+    found = diagnose(results)
+    names = tuple(f"data/{number}/manifest.json" for number in range(1000))
+    found = replace(found, around=replace(found.around, missing_data=names))
+    (missing,) = [problem.what for problem in problems_of(found) if names[0] in problem.what]
+    assert sum(name in missing for name in names) == SHOWN
+    assert str(len(names) - SHOWN) in missing
+    assert diagnosis_as_dict(found)["missing_data"] == list(names)
 
 
 def test_wait_for_runs_and_queue(results, capsys):

@@ -4,12 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
+from unit.refusals import refused
 
 from hpcai.campaign import run_options
 from hpcai.campaign.run_command import run
 from hpcai.campaign.run_options import (
+    NO_WORKFLOW,
     calls_of,
     only_answers,
+    refuse_without_workflow,
     report_words,
     study_files,
     without_horovod,
@@ -88,6 +91,19 @@ def test_what_snakemake_would_wait_for_or_run_is_refused_before_it_starts(tmp_pa
     for words in (["-n", "--configfile", str(path)], ["report", "--configfile", str(path)]):
         with pytest.raises(ConfigError, match=str(path)):
             run(words)
+
+
+@pytest.mark.parametrize("words", [[], ["-n"], ["predict"], ["--directory", "x"]])
+def test_a_folder_without_a_workflow_is_refused_before_anything_is_written(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SNAKEMAKE_PROFILE", raising=False)
+    with refused(ConfigError, NO_WORKFLOW):
+        run(words)
+    assert list(tmp_path.iterdir()) == []
+    for named in (["-s", "x"], ["--profile", "x"], ["--workflow-profile=x"]):
+        refuse_without_workflow([*words, *named])
+    (tmp_path / "Snakefile").touch()
+    refuse_without_workflow(words)
 
 
 def test_the_report_of_the_default_study():

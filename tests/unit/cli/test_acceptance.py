@@ -47,6 +47,12 @@ def test_an_old_one_has_a_status_of_its_own(judged, monkeypatch):
     assert call(monkeypatch, path) == 0
 
 
+@pytest.mark.parametrize("age", ["soon", "24 kg", ""])
+def test_an_age_that_is_no_time_is_bad_input(judged, monkeypatch, capsys, age):
+    assert call(monkeypatch, judged(), "--most-age", age) == 1
+    assert "--most-age" in capsys.readouterr().err
+
+
 def test_none_is_bad_input(monkeypatch, tmp_path, capsys):
     assert call(monkeypatch, tmp_path / "none.json") == 1
     assert "none.json" in capsys.readouterr().err

@@ -5,6 +5,7 @@ import math
 
 import pandas as pd
 import pytest
+from unit import refusals
 from unit.predict.scales.made_scales import groups, links, make_measured, make_point, step_s
 from unit.predict.steps.made_blocks import make_report
 from unit.profiles.profile_folders import STEPS_S, make_profile
@@ -14,8 +15,9 @@ from unit.record_factory import make_record, write_records
 from hpcai.cli import predict_replay, predict_scale
 from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
-from hpcai.core.table_files import write_parquet
+from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.predict.scales import host_speed, measured, trained
+from hpcai.predict.scales.held_out import OTHERS, QUESTIONS
 from hpcai.records.files import write_sealed
 
 
@@ -37,8 +39,12 @@ def results(tmp_path):
 def test_every_scale_is_held_out(results, capsys):
     assert call(["predict", "scale", str(results), "--figure", str(results / "cases.svg")]) == 0
     printed = capsys.readouterr().out
-    assert "more ranks" in printed
     assert "6 of 6 predicted" in printed
+    assert printed.splitlines()[2] == QUESTIONS[OTHERS]
+    cells = [line.split() for line in printed.splitlines()]
+    errors = [words[-2] for words in cells if words and words[-1] in {"yes", "no"}]
+    assert errors
+    assert all(error[0] in "+-" and error.endswith("%") for error in errors)
     assert (results / "cases.svg").read_text().startswith("<?xml")
 
 
@@ -128,6 +134,30 @@ def test_bad_questions_get_one_sentence(results, question, code):
     assert refused.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("table", "lost"), [(table, name) for table, names in measured.NEEDED.items() for name in names]
+)
+def test_a_table_of_another_version_is_one_sentence(results, table, lost):
+    file = results / f"tables/{table}.parquet"
+    write_parquet(read_parquet(file).drop(columns=lost), file)
+    with refusals.refused(ConfigError, measured.OTHER_VERSION, missing=lost):
+        call(["predict", "scale", str(results)])
+
+
+def test_no_other_columns_are_needed(results):
+    for table, names in measured.NEEDED.items():
+        file = results / f"tables/{table}.parquet"
+        write_parquet(read_parquet(file)[list(names)], file)
+    assert call(["predict", "scale", str(results)]) == 0
+
+
+def test_a_study_without_timed_steps_says_once_how_to_time_them(results):
+    (results / "predict/here/step_blocks.json").unlink()
+    with pytest.raises(ConfigError) as refused:
+        call(["predict", "scale", str(results)])
+    assert refused.value.code == measured.NO_BLOCKS.code
+
+
 def test_a_folder_without_tables_is_refused(tmp_path):
     with pytest.raises(ConfigError) as refused:
         call(["predict", "scale", str(tmp_path)])
@@ -140,6 +170,10 @@ def test_replays_of_all_timelines(tmp_path, capsys):
     make_profile(folder, "timeline", {"timeline.json": text}, ranks_per_node=2)
     assert call(["predict", "replay", str(tmp_path)]) == 0
     assert "twice the bandwidth" in capsys.readouterr().out
+    assert call(["predict", "replay", str(tmp_path), "--slow-rank", "2", "--fusion", "65536"]) == 0
+    said = capsys.readouterr().out
+    assert "messages of 65536 B" in " ".join(said.split())
+    assert "what if what if" not in " ".join(said.split())
     assert call(["predict", "replay", str(tmp_path), "--slow-rank", "2", "--output", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["replays"]
     assert row["rebuilt_s"] == pytest.approx(0.5)

@@ -1,6 +1,7 @@
 """Verdicts and the command line: which changes are regressions, and the exit status of the programs."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,18 @@ def test_files_hold_whole_counts(tmp_path: Path) -> None:
     assert set(rows["ranks"]) == {"1", "2"}
     written = comparison_as_dict(comparison)["scores"]
     assert {type(row["n_new"]) for row in written} == {int, type(None)}
+
+
+def test_json_of_runs_too_few_to_detect_any_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = write_study(tmp_path / "base", make_runs(2, (1,)))
+    new = write_study(tmp_path / "new", [*make_runs(1, (1,), factor=1.5), make_runs(2, (1,), factor=0.7)[1]])
+    scores = compare_folders(base, new).scores.set_index("measure")["detectable_ratio"]
+    infinite = list(scores[scores == math.inf].index)
+    assert "time_to_train_s" in infinite
+    assert run(monkeypatch, "compare", base, new, "--json", tmp_path / "found.json") == 0
+    found = json.loads((tmp_path / "found.json").read_text(), parse_constant=pytest.fail)
+    written = {row["measure"]: row["detectable_ratio"] for row in found["scores"]}
+    assert {written[measure] for measure in infinite} == {None}
 
 
 def test_a_wrong_command_line_is_no_regression(monkeypatch: pytest.MonkeyPatch) -> None:

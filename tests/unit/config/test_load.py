@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from unit.refusals import told, wrong_setting
+from unit.refusals import refused, told, wrong_setting
 
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.benchmark import NEEDS_PLAIN_SHARDS
@@ -15,6 +15,7 @@ from hpcai.config.load import (
     BATCH_TOO_LARGE,
     NO_FP16,
     NO_FP16_BY_JAX,
+    NO_STUDY,
     NOT_BY_JAX,
     OTHER_DATA,
     OTHER_ENGINE,
@@ -24,6 +25,7 @@ from hpcai.config.load import (
     load_campaign,
     load_study_file,
 )
+from hpcai.config.reading import Problems, read_yaml
 from hpcai.config.study import STAGING_ON_CLOCK
 from hpcai.config.workloads import BENCHMARKS
 from hpcai.core.errors import ConfigError
@@ -303,6 +305,34 @@ def test_unknown_column_and_empty_table(folder):
     table.unlink()
     with pytest.raises(ConfigError, match="no such file"):
         load_study_file(folder / STUDY)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_blanks_in_place_of_tabs_are_one_error_of_their_line(folder, number):
+    table = folder / "runs/default.tsv"
+    lines = [HEADER, "cosmoflow_tiny\tfp32\t1\t1\t1\tfp32\tnone\t4"]
+    lines[number] = lines[number].replace("\t", " ")
+    table.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ConfigError) as told_errors:
+        load_study_file(folder / STUDY)
+    _, *problems = told_errors.value.args[0].parts
+    assert [str(one.facts["place"]) for one in problems] == [f"{table}: line {number + 1}"]
+
+
+def test_a_study_that_is_not_there_is_told_errorsbefore_anything_is_read(tmp_path):
+    with refused(ConfigError, NO_STUDY):
+        load_study_file(tmp_path / "nowhere/study.yaml")
+
+
+@pytest.mark.parametrize(("place", "named"), [("machines/nope.yaml", "laptop"), ("nowhere/nope.yaml", "no folder")])
+def test_what_could_be_meant_instead_of_a_missing_file_is_named(folder, place, named):
+    problems = Problems()
+    (folder / "machines/.hidden.yaml").write_text("{}")
+    assert read_yaml(folder / place, problems) is None
+    (line,) = problems.lines
+    allowed = str(line.facts["allowed"])
+    assert named in allowed
+    assert "hidden" not in allowed
 
 
 def test_all_errors_at_once(folder):

@@ -1,4 +1,4 @@
-"""Printed tables: aligned, complete, at most 100 columns wide, and without colour codes outside a terminal."""
+"""Printed tables: aligned, complete, 100 columns wide if numbers fit, without colour codes outside a terminal."""
 
 import pytest
 
@@ -18,6 +18,15 @@ def test_long_words_go_on_in_the_next_line_and_nothing_is_lost():
     assert max(map(len, text.splitlines())) <= WIDTH
     assert "".join(text.split()).replace(number, "").endswith(path)
     assert number in text.splitlines()[1]
+
+
+@pytest.mark.parametrize("kinds", ["kkwn", "kkkn", "nnnn", "kwwn"])
+def test_what_is_kept_whole_is_never_cut_however_many_columns_there_are(kinds):
+    cells = ("x" * 60, "y" * 50, "words that may go on in the next line", "+123.4%")
+    text = say_table(("benchmark", "scale", "from", "error"), [cells], kinds=kinds, indent=2)
+    whole = [cell for cell, kind in zip(cells, kinds, strict=True) if kind != "w"]
+    assert [cell for cell in whole if cell not in text] == []
+    assert cells[2].split() == [word for word in text.split() if word in cells[2].split()]
 
 
 def test_a_text_alone_is_a_line_over_all_columns():

@@ -4,6 +4,7 @@ import shutil
 import tarfile
 from datetime import date, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from unit.listing.list_factory import DAY, pack, write_declared
@@ -210,3 +211,15 @@ def test_host_names_user_names_and_paths_are_named_with_their_lines(tmp_path):
         ("user name", 3, "/home/jdoe"),
     }
     assert not any(leak.line == 4 for leak in found)
+
+
+def test_what_an_owner_reads_does_not_grow_with_the_runs():
+    """Each run has a scratch folder of its own; a thousand of them are one line, which names one and its file."""
+    own = [packages.Leak("path", f"runs/r{n}/record.json", 7, f"/scratch/hpcai/{n:04}") for n in range(1000)]
+    others = [packages.Leak("host name", "a.txt", 1, "nid1"), packages.Leak("path", "b.txt", 2, "/usr/bin/taskset")]
+    package = packages.Package(Path("made"), SimpleNamespace(entries=()), 1, 1, (), (*own, *others))
+    _, *lines = packages.say_package(package)
+    assert len(lines) == 3
+    (line,) = [line for line in lines if "/scratch/hpcai/0000" in line]
+    assert "runs/r0/record.json:7" in line
+    assert line.count("999") == 2

@@ -8,7 +8,7 @@ import pytest
 from unit.record_factory import make_record
 from unit.refusals import refused
 
-from hpcai.core.errors import ConfigError, RunRefusedError
+from hpcai.core.errors import ConfigError, RecordError, RunRefusedError
 from hpcai.measure import attempts, publish
 from hpcai.measure.claim import claimed
 from hpcai.measure.publish import AT_WORK, GIVEN_UP
@@ -115,6 +115,18 @@ def test_breakdown_is_kept_as_an_earlier_attempt(tmp_path):
     publish_run(folder, make_record())
     assert [attempt.attempt for attempt in attempts.earlier_attempts(folder)] == [first.attempt]
     assert publish.forget_breakdowns(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("repair", "error", "message"),
+    [
+        (publish.forget_breakdowns, RunRefusedError, publish.NO_FOLDER),
+        (publish.restore, RecordError, publish.NO_RUN),
+    ],
+)
+def test_repairs_of_a_folder_that_is_not_there_are_refused(tmp_path, repair, error, message):
+    with refused(error, message):
+        repair(tmp_path / "nope")
 
 
 def test_all_refused_runs_are_named_at_once(tmp_path, record):

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 from unit.plots.mlperf_factory import make_results, make_runs
+from unit.refusals import refused
 from unit.report.rounds_factory import NASTY, make_folder, make_repairs, make_verdicts
 
 from hpcai.catalogue.figures import figures_of
+from hpcai.core.errors import ConfigError
 from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
+from hpcai.report.own_pages import NOT_IMPORTED, write_page_of
 from hpcai.report.page import write_report, write_rounds_page
 from hpcai.report.rounds import group_fastest, group_findings, group_origins, group_repairs
 from hpcai.report.sections import NO_RESULT, NO_ROUND, ROUND_SECTIONS, SECTIONS
@@ -102,3 +105,9 @@ def test_without_rounds_the_report_says_so(*, made: bool, tmp_path: Path) -> Non
     page = (tmp_path / "report.html").read_text()
     assert page.count(NO_ROUND) == 1
     assert page.count(NO_RESULT) == len(ROUND_SECTIONS) - 1
+
+
+def test_a_folder_that_is_no_imported_round_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with refused(ConfigError, NOT_IMPORTED):
+        write_page_of([tmp_path], tmp_path / "page")
+    assert not (tmp_path / "page").exists()

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from unit.refusals import refused
 from unit.setup.recorded import NAMES, answers_of
 
 from hpcai.config.load import load_study_file
 from hpcai.core.errors import ConfigError
-from hpcai.setup.command import _write, init, site_of
+from hpcai.setup.command import NO_SLURM, _write, init, site_of
 from hpcai.setup.files import machine_file, open_gaps
 
 ROOT = Path(__file__).parents[3]
@@ -268,11 +269,13 @@ def test_an_empty_folder_is_filled(tmp_path):
     assert (tmp_path / "study/config/machines/my_box.yaml").exists()
 
 
-def test_a_partition_is_nothing_without_slurm(tmp_path):
+def test_partition_and_account_are_nothing_without_slurm(tmp_path):
     with pytest.raises(ConfigError, match="--here"):
         init(tmp_path / "study", partition="gpu")
     with pytest.raises(ConfigError, match="sinfo reports no partitions"):
         site_of(answers_of("workstation"), "gpu", environment=LOGIN)
+    with refused(ConfigError, NO_SLURM, account="proj"):
+        site_of(answers_of("workstation"), account="proj", environment=LOGIN)
 
 
 def test_the_command_looks_around_here(tmp_path):

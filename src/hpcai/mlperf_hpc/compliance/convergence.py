@@ -157,7 +157,8 @@ def _compare(checker: RCP_Checker, batch: float, epochs: tuple[float, ...], *, b
     if reference == "smaller_batch" and not passed:
         reference = "missing"
     unit = "samples" if checker.benchmark == "openfold" else "epochs"
-    comparison = f"mean of {mean:.4g} {unit}, reference {expected:.4g}, at least {smallest:.4g} accepted"
+    found = f"no mean of {len(epochs)} logs without the extremes" if math.isnan(mean) else f"mean of {mean:.4g} {unit}"
+    comparison = f"{found}, reference {expected:.4g}, at least {smallest:.4g} accepted"
     words = {"found": "at this batch", "interpolated": "between two batches", "smaller_batch": "at a larger batch"}
     message = f"{comparison} ({words.get(reference, 'no reference point has a batch as small; submit one')})"
     factor = max(1.0, expected / mean) if mean else None

@@ -141,7 +141,8 @@ def _mixed_software(submission: Submission, system: SubmittedSystem) -> Iterator
 
 SHORTEST_HOST = 4
 """Shorter host names, such as `vm`, occur in ordinary text by chance."""
-HOME = re.compile(rb"/(?:home|Users)/[A-Za-z0-9._-]+|/root/")
+HOME = re.compile(rb"/(?:home|Users)/[A-Za-z0-9._-]+|/[r]oot/")
+"""In brackets, so that this file, which a submission holds, has no such folder itself."""
 _SHOWN = 3
 Words = Mapping[str, re.Pattern[bytes]]
 

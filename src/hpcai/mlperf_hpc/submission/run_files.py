@@ -41,7 +41,7 @@ def read_submitted_run(results: Path, folder: Path, record: RunRecord) -> Submit
         content = read_own_log(record, log)
         logged = timed_by_record(read_run(content, f"{source}/raw/{LOG}", number), record) if content else None
     except ParseError as error:
-        raise RecordError(f"{error}; put the run aside with `hpcai discard {folder}`") from error
+        raise RecordError(f"{error}; put the run aside with `hpcai discard {folder} --reason WHY`") from error
     return SubmittedRun(record, source, number, log if content else None, logged)
 
 

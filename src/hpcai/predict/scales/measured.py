@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
@@ -21,10 +22,25 @@ from hpcai.records.run import RunRecord
 
 FEWEST_STEPS = 20
 """Timed steps of one rank, before anything is said of how they scatter."""
+NEEDED = {
+    "scales": (
+        *(*POINT, "nodes", "ranks", "precision", "compression", "accumulation", "spatial_parts", "part_bytes"),
+        *("fusion_bytes", "global_batch_samples", "step_time_median_s"),
+        *("n_disturbed", "others_max_ratio", "steal_max_ratio"),
+    ),
+    "links": ("what", "engine", "scope", "ranks", "bytes", "time_s", "time_min_s"),
+    "contention": ("benchmark", "ranks", "instances", "contention_ratio"),
+}
+"""Columns of the tables that predictions cannot do without."""
 NO_TABLES = Message("scales.no_tables", "no table {name}: found no study's results, expected those of `hpcai run`")
 NO_BLOCKS = Message(
     "scales.no_blocks",
     "no step_blocks.json of a machine, so no step at another batch can be predicted: run `make predict` first",
+)
+OTHER_VERSION = Message(
+    "scales.other_version",
+    "written by another version, without the columns {missing}; `snakemake report --config measure=false` writes it "
+    "anew from the runs",
 )
 SEVERAL_MACHINES = Message("scales.several_machines", "blocks of {machines}, expected one machine: name it (--machine)")
 
@@ -117,7 +133,7 @@ def read_measured_scales(files: ScaleFiles, runs: Path) -> MeasuredScales:
     runs
         Folder of the timed runs, whose steps tell how they scatter.
     """
-    scales, links, contention = (read_parquet(file) for file in (files.scales, files.links, files.contention))
+    scales, links, contention = (read_table(file) for file in (files.scales, files.links, files.contention))
     points = measured_points(scales)
     steps = read_part(BlocksReport, files.blocks).steps if files.blocks else ()
     records = read_records(runs, points)
@@ -125,6 +141,22 @@ def read_measured_scales(files: ScaleFiles, runs: Path) -> MeasuredScales:
     shared = all(machine.cores_per_rank == 1 and machine.device.kind == "cpu" for machine in machines)
     sources = tuple(str(file) for file in (files.scales, files.links, files.contention, files.blocks) if file)
     return MeasuredScales(points, steps, contention, links, read_scatter(records), shared, sources)
+
+
+def read_table(file: Path) -> pd.DataFrame:
+    """Return a table of a results folder, named by its file.
+
+    Raises
+    ------
+    TableError
+        If it cannot be read.
+    ConfigError
+        If it has not the columns that predictions need.
+    """
+    table = read_parquet(file)
+    if missing := [name for name in NEEDED[file.stem] if name not in table]:
+        raise ConfigError(at(str(file), OTHER_VERSION(missing=", ".join(missing))))
+    return table
 
 
 def find_blocks(results: Path, machine: str | None) -> Path | None:

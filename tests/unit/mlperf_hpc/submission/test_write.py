@@ -13,6 +13,7 @@ from hpcai.core.errors import ConfigError, RecordError
 from hpcai.mlperf_hpc.compliance.systems_check import REQUIRED_FIELDS
 from hpcai.mlperf_hpc.submission import checks
 from hpcai.mlperf_hpc.submission.checks import TOO_FEW
+from hpcai.mlperf_hpc.submission.code import PARTS
 from hpcai.mlperf_hpc.submission.model import Request
 from hpcai.mlperf_hpc.submission.package_check import NO_ERRORS, CheckerText
 from hpcai.mlperf_hpc.submission.write import write_submission
@@ -189,6 +190,13 @@ def test_a_word_of_the_machine_in_a_log_is_named_and_the_log_left_as_it_is(tmp_p
     assert {"/home/someone" in problem.message or "node0" in problem.message for problem in private} == {True}
     log = tmp_path / "out" / ORG / f"results/{SYSTEM}/strong/oc20/result_1.txt"
     assert "/home/someone/train.py" in log.read_text()
+
+
+def test_the_own_code_of_a_submission_holds_no_home_folder():
+    root = Path(__file__).parents[4]
+    files = [file for part in PARTS for file in [root / part, *(root / part).rglob("*")] if file.is_file()]
+    assert len(files) > 500
+    assert [file for file in files if file.suffix != ".pyc" and checks.HOME.search(file.read_bytes())] == []
 
 
 def test_a_log_that_is_not_the_recorded_one_is_refused_and_nothing_written(tmp_path, no_checker):

@@ -68,7 +68,7 @@ def make_measured(*points: Point, **changes: Any) -> MeasuredScales:
     names = ("one", "two", "three")
     steps = tuple(
         make_step(
-            make_block(count=1, cpu_time_s=batch / 4),
+            make_block(count=1, time_s=batch / 4),
             network=name,
             batch=batch,
             step_s=batch / 4 + UPDATE_S,

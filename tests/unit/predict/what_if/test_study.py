@@ -388,7 +388,7 @@ def timed_steps(*batches: int, slower: float = 1.0) -> tuple[Any, ...]:
     """Steps that take as long as the study's, or so many times as long."""
     times_s = {batch: slower * studies.compute_s(batch) for batch in batches}
     return tuple(
-        make_step(make_block(count=1, cpu_time_s=time_s), network="small", batch=batch, step_s=time_s, update_s=1e-9)
+        make_step(make_block(count=1, time_s=time_s), network="small", batch=batch, step_s=time_s, update_s=1e-9)
         for batch, time_s in times_s.items()
     )
 
