@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from hpcai.plots.theme import MOST_PANELS, TITLE, panels, set_title
+from hpcai.core.limits import MOST_PANELS
+from hpcai.plots.theme import TITLE, panels, set_title
 
 
 def test_variants_that_differ_by_a_number_are_in_its_order() -> None:
