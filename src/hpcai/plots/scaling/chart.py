@@ -108,7 +108,7 @@ def draw_scaling(
     # One view owns the selection; the others follow it.
     owner = next((part.name for part in parts if not part.why_empty()), "")
     rows = [_draw_benchmark(part, chosen, owns=part.name == owner) for part in parts]
-    if left_out:
+    if left_out and owner:
         rows.append(alt.hconcat(_say(f"{left_out:,} more variants in the tables")))
     datasets = {
         "points": to_records(points, [*POINT_TIPS, "alone", *_numbers("speedup"), *_numbers("efficiency")]),
