@@ -56,7 +56,8 @@ def plot_learning_rate(epochs: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 
 def _draw_rates(axes: Axes, epochs: pd.DataFrame) -> None:
     """Draw each schedule once: runs of one point have the same, and its longest run shows most of it."""
-    lines, left_out = {}, 0
+    lines: dict[str, pd.DataFrame] = {}
+    left_out = 0
     for (benchmark, batch, variant), part in epochs.groupby(CURVE, sort=True):
         if len(lines) == MOST_LINES_NAMED:
             left_out += 1
