@@ -3,12 +3,12 @@
 Limits of a computation are beside it, such as ``MOST_SUBMISSIONS`` of the predictions of rounds.
 """
 
-MOST_PANELS = 40
+MOST_PANELS = 24
 """Panels of one figure: nobody looks at more, and Matplotlib's layout of a thousand does not end."""
 MOST_MARKS = 60
 """Results in one panel of a figure of rounds, one mark or one line each."""
 MOST_KEYS = 40
-"""Variants, or pairs of them, of one benchmark in a figure that names them in its legend."""
+"""Variants of a benchmark, or pairs of them, in a figure that names them in its legend."""
 MOST_LINES_NAMED = 20
 """Lines of one panel whose names stand beside it: more names are higher than the panel, and colours would repeat."""
 MOST_ROWS = 150

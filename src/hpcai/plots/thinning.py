@@ -6,7 +6,7 @@ from hpcai.core.limits import MOST_KEYS
 
 
 def most_of(frame: pd.DataFrame, name: str, order: str) -> tuple[pd.DataFrame, int]:
-    """Return the rows of at most ``MOST_KEYS`` names in each benchmark, and how many names are left out.
+    """Return the rows of at most ``MOST_KEYS`` names, evenly from all benchmarks, and how many names are left out.
 
     Parameters
     ----------
@@ -18,7 +18,8 @@ def most_of(frame: pd.DataFrame, name: str, order: str) -> tuple[pd.DataFrame, i
         Column whose lowest values choose the names.
     """
     ranked = frame.groupby(["benchmark", name], sort=False, dropna=False)[order].min().sort_values(kind="stable")
-    kept = ranked.groupby(level="benchmark", sort=False, dropna=False).head(MOST_KEYS).index
+    places = ranked.groupby(level="benchmark", sort=False, dropna=False).cumcount()
+    kept = places.sort_values(kind="stable").index[:MOST_KEYS]
     if len(kept) == len(ranked):
         return frame, 0
     pairs = pd.MultiIndex.from_frame(frame[["benchmark", name]])

@@ -34,4 +34,7 @@ def test_a_campaigns_thousand_variants_do_not_all_get_a_panel():
     table = pd.DataFrame({"benchmark": "cosmoflow", "variant": [f"v{number}" for number in range(MOST_PANELS + 1)]})
     assert [title for title, _ in panels(table[:MOST_PANELS])] == [f"cosmoflow, v{n}" for n in range(MOST_PANELS)]
     titles = [title for title, _ in panels(table)]
-    assert titles == [*(f"cosmoflow, v{n}" for n in range(MOST_PANELS - 1)), "cosmoflow, v39, 1 more in the tables"]
+    assert titles == [
+        *(f"cosmoflow, v{n}" for n in range(MOST_PANELS - 1)),
+        f"cosmoflow, v{MOST_PANELS - 1}, 1 more in the tables",
+    ]
