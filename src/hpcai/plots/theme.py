@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from hpcai.core.limits import MOST_PANELS
 from hpcai.core.messages import Message
 from hpcai.core.text import say_name
 
@@ -72,8 +73,6 @@ TITLE = 34
 """Longest title that fits above one panel [characters]."""
 SLOT = 0.85
 """Width of one scale's tick label [inch]."""
-MOST_PANELS = 40
-"""Of one figure: nobody looks at more, and Matplotlib's layout of a thousand does not end."""
 NOTHING_MEASURED = Message("theme.nothing_measured", "Nothing was measured: {why}")
 
 

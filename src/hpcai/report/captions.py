@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from hpcai.catalogue.figures import FIGURES
 from hpcai.core.files import write_atomically
+from hpcai.core.limits import MOST_LINES
 from hpcai.core.text import (
     say_between,
     say_count,
@@ -38,6 +39,8 @@ LANDING = "workflow"
 """The text of the first page of Snakemake's report; must also work before the analysis."""
 NOTHING = "Nothing has been analysed yet.\n"
 LISTED_FILES = 3
+ITEM, INSIDE = "* ", "  "
+"""How an item of a list begins, and how its other lines do."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def write_captions(material: Material, captions: Iterable[Path]) -> None:
 
 
 def render_text(material: Material, template: Path) -> str:
-    """Return a caption as reStructuredText.
+    """Return a caption as reStructuredText, with the first ``MOST_LINES`` items of each list.
 
     Templates can use ``summary``, each of :data:`PARTS`, ``rounds``, ``notice`` (the verdict of the rules) and the
     formatting functions below.
@@ -94,11 +97,29 @@ def render_text(material: Material, template: Path) -> str:
         return NOTHING
     parts = {name: (summary or {}).get(name) or {} for name in PARTS}
     context = {"summary": summary, "rounds": rounds, "notice": text((summary or {}).get("notice", "")), **parts}
-    return (
-        _environment()
-        .from_string(template.read_text(encoding="utf-8"))
-        .render(**context, reasons=_reasons_of(parts["characterisation"].get("captures") or []))
-    )
+    made = _environment().from_string(template.read_text(encoding="utf-8"))
+    return shorten_lists(made.render(**context, reasons=_reasons_of(parts["characterisation"].get("captures") or [])))
+
+
+def shorten_lists(body: str) -> str:
+    """Return reStructuredText with the first ``MOST_LINES`` items of each list, and the number of the others."""
+    kept: list[str] = []
+    items = 0
+    for line in body.splitlines(keepends=True):
+        if line.startswith(ITEM):
+            items += 1
+        elif line.strip() and not line.startswith(INSIDE):
+            kept += _say_others(items)
+            items = 0
+        if items <= MOST_LINES:
+            kept.append(line)
+    return "".join([*kept, *_say_others(items)])
+
+
+def _say_others(items: int) -> list[str]:
+    """Return the last item of a list that was too long."""
+    left = items - MOST_LINES
+    return [f"{ITEM}and {left:,} more in the tables\n\n"] if left > 0 else []
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from hpcai.core.errors import ParseError
 from hpcai.core.files import read_regular
+from hpcai.core.limits import MOST_DRAWING_BYTES
 from hpcai.core.messages import Message
 from hpcai.core.sealed import unseal_drawing
 from hpcai.report.captions import Caption, render_caption
@@ -15,6 +16,7 @@ from hpcai.report.embedding import embed_json, read_size
 from hpcai.report.material import Link, Material, read_json
 
 FORMS = {"svg": "SVG", "json": "Vega-Lite"}
+TOO_LARGE = Message("figures.too_large", "The figure has {size}: too much for this page. Open {figure} beside it.")
 NOT_DRAWN = Message("figures.not_drawn", "The figure {figure} is not in this folder: nothing has drawn it yet.")
 
 
@@ -27,9 +29,10 @@ class Figure:
     name, title, alt
         Name of its file, heading, and alternative text for readers who cannot see it.
     picture, width, height
-        The SVG as a data URL, with its natural size [px]; empty if nothing was drawn.
+        The SVG as a data URL, with its natural size [px]; empty if nothing was drawn, or it is larger than
+        ``MOST_DRAWING_BYTES``.
     specification
-        The chart as Vega-Lite JSON, safe inside its element; empty if there is only a picture.
+        The chart as Vega-Lite JSON, safe inside its element; empty if there is only a picture, or it is larger.
     caption
         Its caption.
     files, tables
@@ -63,6 +66,7 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
     """
     path = material.folder / material.place / "figures" / f"{name}.svg"
     drawing = read_drawing(path)
+    fits = 0 < len(drawing) <= MOST_DRAWING_BYTES
     width, height = read_size(drawing.decode("utf-8", "replace"))
     own = [material.link_file(f"{material.place}figures/{name}.{end}", words) for end, words in FORMS.items()]
     made_from = [(table, tuple(material.link_table(table))) for table in tables]
@@ -71,15 +75,26 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
         name=name,
         title=title,
         alt=_plain(caption) or title,
-        picture="data:image/svg+xml;base64," + base64.b64encode(drawing).decode() if drawing else "",
+        picture="data:image/svg+xml;base64," + base64.b64encode(drawing).decode() if fits else "",
         width=width,
         height=height,
-        specification=embed_json(read_json(path.with_suffix(".json"))) if drawing else Markup(""),
+        specification=_embed_chart(path.with_suffix(".json")) if fits else Markup(""),
         caption=caption,
         files=tuple(link for link in own if link),
         tables=tuple(pair for pair in made_from if pair[1]),
-        missing="" if drawing else NOT_DRAWN(figure=f"{material.place}figures/{name}.svg"),
+        missing="" if fits else _say_missing(f"{material.place}figures/{name}.svg", len(drawing)),
     )
+
+
+def _embed_chart(path: Path) -> Markup:
+    """Return a chart, if there is one and it is not too large for a page."""
+    chart = embed_json(read_json(path))
+    return chart if len(chart) <= MOST_DRAWING_BYTES else Markup("")
+
+
+def _say_missing(figure: str, size: int) -> str:
+    """Return why a page lacks a figure."""
+    return TOO_LARGE(figure=figure, size=f"{size / 1e6:.1f} MB") if size else NOT_DRAWN(figure=figure)
 
 
 def read_drawing(path: Path) -> bytes:

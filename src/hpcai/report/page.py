@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from hpcai.catalogue.definitions import Definition
 from hpcai.core.files import write_atomically
+from hpcai.core.limits import MOST_LINES
 from hpcai.core.messages import Message
 from hpcai.core.text import say_whole
 from hpcai.plots.interactive import chart_library
@@ -21,6 +22,7 @@ from hpcai.report.captions import write_captions
 from hpcai.report.definitions import anchor
 from hpcai.report.embedding import say_plainly
 from hpcai.report.figures import Figure, make_figure
+from hpcai.report.hpc_ai500.excerpt import shorten
 from hpcai.report.hpc_ai500.markup import FRAGMENT_STYLE, document_html
 from hpcai.report.hpc_ai500.model import read_document
 from hpcai.report.material import Link, Material, read_material
@@ -58,7 +60,7 @@ def _make_document(material: Material, path: Path) -> DocumentPart:
         benchmark=document.benchmark,
         headline=document.headline,
         # document_html escapes every text of the document.
-        fragment=Markup(document_html(document, folder=f"{folder}/")),  # noqa: S704
+        fragment=Markup(document_html(shorten(document), folder=f"{folder}/")),  # noqa: S704
         files=tuple(link for link in links if link),
     )
 
@@ -190,6 +192,7 @@ def make_context(material: Material) -> dict[str, Any]:
         "folders": make_folders(material),
         "commands": say_commands(material.study, summary["commits"] if summary else ()),
         "definitions": _list_definitions(material),
+        "most_lines": MOST_LINES,
     }
 
 

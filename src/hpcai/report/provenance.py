@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.core.limits import MOST_FILES
 from hpcai.report.cells import FILE
 from hpcai.report.material import Link, Material
 
@@ -26,12 +27,13 @@ FOLDERS = (
 
 @dataclass(frozen=True)
 class Folder:
-    """One folder of raw files: its name, contents and link, and files by subfolder."""
+    """One folder of raw files: its name, contents and link, files by subfolder, and the number of files left out."""
 
     name: str
     words: str
     link: Link | None
     groups: tuple[tuple[str, tuple[Link, ...]], ...]
+    left_out: int = 0
 
 
 def make_failures(material: Material) -> pd.DataFrame:
@@ -61,14 +63,16 @@ def make_runs(material: Material) -> pd.DataFrame:
 
 
 def make_folders(material: Material) -> tuple[Folder, ...]:
-    """Return the existing folders, with the raw files named in tables."""
+    """Return the existing folders, with the first ``MOST_FILES`` of the raw files named in tables."""
     named = {"runs": _records(material), "profiles": _sources(material, "profiles")}
     named["characterise"] = _sources(material, "characterise")
     found = []
     for name, words in FOLDERS:
         link = material.link_file(name)
         if link:
-            found.append(Folder(name, words, link, _group(material, named.get(name, []))))
+            paths = named.get(name, [])
+            groups = _group(material, paths[:MOST_FILES])
+            found.append(Folder(name, words, link, groups, len(paths[MOST_FILES:])))
     return tuple(found)
 
 

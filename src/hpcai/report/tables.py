@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from hpcai.catalogue.tables import Column, Shown, tables
+from hpcai.core.limits import MOST_ROWS
 from hpcai.core.messages import Message
 from hpcai.report.captions import Caption, render_caption
 from hpcai.report.cells import FILE, POINT, RAW, Cell, Place, Values, make_cell
@@ -23,6 +26,9 @@ BAD: Mapping[str, Callable[[object], bool]] = {
     "verdict": lambda value: value == "regression",
 }
 """Columns that mark a row as a problem."""
+MADE_FROM = {"answer": ("scales", "scores"), "failures": ("runs",)}
+"""Tables that only the page has, and the files with all their rows."""
+CHOSEN = Message("tables.chosen", "{shown} of {total} rows: {which}")
 NOT_MADE = Message("tables.not_made", "The table {table} is not in this folder: its workflow step has not run.")
 
 
@@ -38,6 +44,8 @@ class TableSpec:
         Kind of profile whose captures explain an empty table.
     first
         Column, and its value whose rows come first.
+    order
+        Column, and which of its values come first, ``highest`` or ``lowest``, if the table is too long for the page.
     part
         Displayed part of the file, if several tables share it; part of its id.
     group
@@ -49,6 +57,7 @@ class TableSpec:
     columns: tuple[Column, ...]
     profile: str = ""
     first: tuple[str, str] = ("", "")
+    order: tuple[str, str] = ("", "")
     part: str = ""
     group: Callable[[pd.DataFrame], pd.DataFrame] | None = None
 
@@ -65,7 +74,7 @@ def spec_of(name: str, shown: Shown | None = None) -> TableSpec:
     """
     part = shown or tables()[name].shown[0]
     group = GROUPS[part.group] if part.group else None
-    return TableSpec(name, part.title, part.columns, part.profile, part.first, part.part, group)
+    return TableSpec(name, part.title, part.columns, part.profile, part.first, part.order, part.part, group)
 
 
 @dataclass(frozen=True)
@@ -88,14 +97,29 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Template data of one table; ``missing`` explains why it has no rows."""
+    """Template data of one table.
+
+    Attributes
+    ----------
+    rows, total
+        The displayed rows, and the number of all.
+    files
+        Links to its files.
+    chosen, everything
+        Which rows of a long table these are, and links to the files with all; empty if the page shows all.
+    missing
+        Why it has no rows.
+    """
 
     name: str
     title: str
     headings: tuple[Heading, ...]
     rows: tuple[Row, ...]
+    total: int
     files: tuple[Link, ...]
     caption: Caption | None = None
+    chosen: str = ""
+    everything: tuple[Link, ...] = ()
     missing: str = ""
 
 
@@ -119,6 +143,7 @@ def make_table(
     column, value = spec.first
     if column in rows:
         rows = rows.sort_values(column, key=lambda values: values.ne(value), kind="stable")
+    total, (rows, chosen) = len(rows), choose_rows(material, spec, rows)
     shown = [column for column in spec.columns if column.key in (POINT, RAW) or column.key in rows]
     places = _place(material, spec.name, rows, shown)
     return Table(
@@ -128,10 +153,63 @@ def make_table(
             Heading(place.entry.title, anchor(place.key), place.entry.definition, place.kind) for place in places
         ),
         rows=tuple(_row(material, places, row) for row in rows.to_dict("records")),
+        total=total,
         files=tuple(material.link_table(spec.name)),
         caption=render_caption(material, spec.name) if captioned and not spec.part else None,
+        chosen=chosen,
+        everything=_link_everything(material, spec.name) if chosen else (),
         missing="" if len(rows) else say_missing(material, spec),
     )
+
+
+def choose_rows(material: Material, spec: TableSpec, rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the rows of a table that the page shows, and which they are; all, and no words, of a short table.
+
+    In a long one, rows with problems come first, or those of ``spec.first``; then those at one end of ``spec.order``
+    within their benchmark, because values of different benchmarks do not compare, or those that come first in the file.
+    """
+    if len(rows) <= MOST_ROWS:
+        return rows, ""
+    lead, said = _lead(spec, rows)
+    column, end = spec.order
+    values = rows[column] if column in rows else pd.Series(np.nan, index=rows.index)
+    if values.notna().any():
+        benchmarks = rows["benchmark"] if "benchmark" in rows else pd.Series("", index=rows.index)
+        place = values.groupby(benchmarks, dropna=False).rank(method="first", ascending=end == "lowest")
+        title = material.definitions.find(spec.name, column)[1].title
+        said.append(f"the {end} “{title}”{' of each benchmark' if 'benchmark' in rows else ''}")
+    else:
+        place = pd.Series(0.0, index=rows.index)
+        said.append("the first ones of the file")
+    order = np.lexsort((place.fillna(np.inf), ~lead))[:MOST_ROWS]
+    return rows.iloc[order], CHOSEN(shown=MOST_ROWS, total=f"{len(rows):,}", which=", then ".join(said))
+
+
+def _lead(spec: TableSpec, rows: pd.DataFrame) -> tuple["np.ndarray[Any, np.dtype[np.bool_]]", list[str]]:
+    """Return which rows come first whatever their values, and what they are; no words if none does."""
+    column, value = spec.first
+    if column in rows:
+        lead, words = rows[column].eq(value).to_numpy(), f"those with {column} {value}"
+    else:
+        lead, words = _find_bad(rows), "those with problems"
+    return lead, [f"first {words} ({lead.sum():,})"] if lead.any() else []
+
+
+def _find_bad(rows: pd.DataFrame) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    bad = np.zeros(len(rows), dtype=bool)
+    for key in (key for key in BAD if key in rows):
+        bad |= np.array([_is_bad(key, value) for value in rows[key]])
+    return bad
+
+
+def _is_bad(key: str, value: object) -> bool:
+    return not is_blank(value) and BAD[key](value)
+
+
+def _link_everything(material: Material, name: str) -> tuple[Link, ...]:
+    """Return links to the files with all rows of a table."""
+    paths = [f"{material.place}tables/{file}.csv" for file in MADE_FROM.get(name, (name,))]
+    return tuple(link for path in paths if (link := material.link_file(path, path)))
 
 
 def say_missing(material: Material, spec: TableSpec) -> str:
@@ -170,5 +248,5 @@ def _kind(rows: pd.DataFrame, name: str, unit: str) -> str:
 
 
 def _row(material: Material, places: Sequence[Place], row: Values) -> Row:
-    bad = any(key in row and not is_blank(row[key]) and test(row[key]) for key, test in BAD.items())
+    bad = any(key in row and _is_bad(key, row[key]) for key in BAD)
     return Row(tuple(make_cell(material, place, row) for place in places), bad)

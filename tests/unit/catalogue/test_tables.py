@@ -105,6 +105,7 @@ def test_a_table_is_added_by_one_declaration(library: Path, added: Path, example
         ("  rows:", "  colour: red\n  rows:", "colour"),
         ("unit: share", "unit: share\n      type: colour", "expected one of number"),
         ("staging_shares:", "scores:", "another file"),
+        ("    title: Shares", "    order: {hidden_ratio: last}\n    title: Shares", "'last'"),
         ("    hidden_ratio:\n", "    source: nobody\n    hidden_ratio:\n", "'nobody'"),
     ],
 )
@@ -163,6 +164,8 @@ def test_what_is_shown_is_a_column_of_its_table() -> None:
         for shown in one.shown:
             if shown.group or not one.file:
                 continue  # rows that the page makes
+            assert not shown.order[0] or kind_of(name, shown.order[0]) in ("number", "count"), name
+            assert {shown.order[0]} - {""} <= set(one.columns), name
             assert {column.key for column in shown.columns} - {POINT, RAW} <= set(one.columns), name
 
 

@@ -13,6 +13,7 @@ from matplotlib.text import Text
 from unit.plots.mlperf_factory import make_principal, make_result, make_results, make_runs, make_weak
 
 from hpcai.catalogue.figures import figures_of
+from hpcai.core.limits import MOST_MARKS
 from hpcai.plots.drawing import draw_figure
 from hpcai.plots.rounds import marks as mlperf_marks
 from hpcai.plots.rounds.marks import TOO_MANY
@@ -312,3 +313,23 @@ def test_throughputs_say_which_mean_they_are() -> None:
     labels = [" ".join(axes.get_ylabel().split()) for axes in figure.axes if "throughput" in axes.get_ylabel()]
     assert len(labels) == 3
     assert all("harmonic mean" in label for label in labels)
+
+
+def test_a_campaigns_thousand_results_do_not_all_get_a_mark() -> None:
+    rows = [make_result("deepcam", number % 7, "own", submission=f"s{number:03}") for number in range(2 * MOST_MARKS)]
+    results = pd.DataFrame(rows)
+    strong = mlperf_marks.strong_results(results)
+    thin = mlperf_marks.thin_results(strong)
+    assert len(thin) == MOST_MARKS
+    assert thin["left_out"].unique().tolist() == [MOST_MARKS]
+    assert list(thin["tag"].iloc[[0, -1]]) == [1, 2 * MOST_MARKS]
+    assert thin["tag"].diff().dropna().isin([2, 3]).all()
+    whole = mlperf_marks.thin_results(strong.head(MOST_MARKS))
+    assert (len(whole), whole["left_out"].sum()) == (MOST_MARKS, 0)
+    tables = {"mlperf_results": results, "mlperf_runs": make_runs(results), "mlperf_principal": make_principal(results)}
+    # A result is a point and both ends of its bar.
+    expected = {"mlperf_scaling": ("result", 3 * len(QUANTITIES)), "mlperf_principal": ("ellipse", 1)}
+    for topic, (mark, each) in expected.items():
+        figure = draw_figure(topic, tables)
+        assert marks(figure, mark) == each * MOST_MARKS
+        assert f"{MOST_MARKS:,} more" in figure.axes[0].get_title(loc="left").replace("\n", " ")

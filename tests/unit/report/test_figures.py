@@ -6,9 +6,10 @@ import pytest
 
 from hpcai.catalogue.definitions import Definitions
 from hpcai.core.errors import ParseError
+from hpcai.core.limits import MOST_DRAWING_BYTES, MOST_LINES
 from hpcai.core.sealed import seal_drawing, sealed_json
-from hpcai.report.captions import render_caption
-from hpcai.report.figures import NOT_DRAWN, make_figure
+from hpcai.report.captions import render_caption, shorten_lists
+from hpcai.report.figures import NOT_DRAWN, TOO_LARGE, make_figure
 from hpcai.report.material import Material
 
 DRAWING = '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="72pt" height="36pt"></svg>'
@@ -60,6 +61,31 @@ def test_figure_that_was_not_drawn_says_so(material: Material) -> None:
     assert figure.missing == NOT_DRAWN(figure="figures/topic.svg")
     assert figure.picture == ""
     assert figure.caption is None
+
+
+def test_a_figure_too_large_for_the_page_is_a_link(material: Material) -> None:
+    svg, chart = (material.folder / "figures" / f"topic.{end}" for end in ("svg", "json"))
+    chart.write_text('{"mark": "' + "x" * MOST_DRAWING_BYTES + '"}')
+    svg.write_text(DRAWING)
+    figure = make_figure(material, "topic", "A topic", ())
+    assert (bool(figure.picture), figure.specification, figure.missing) == (True, "", "")
+    svg.write_text(DRAWING.replace("</svg>", " " * MOST_DRAWING_BYTES + "</svg>"))
+    figure = make_figure(material, "topic", "A topic", ())
+    assert (figure.picture, figure.specification) == ("", "")
+    assert figure.missing == TOO_LARGE(figure="figures/topic.svg", size="1.0 MB")
+    assert "figures/topic.svg" in [link.href for link in figure.files]
+
+
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_a_long_list_of_a_caption_says_how_many_items_it_lacks(between: str) -> None:
+    items = [f"* item {n},\n  its second line\n{between}" for n in range(MOST_LINES + 7)]
+    short = f"First.\n\n{''.join(items[:MOST_LINES])}\nLast.\n"
+    assert shorten_lists(short) == short
+    made = shorten_lists(f"First.\n\n{''.join(items)}\nBetween.\n\n{''.join(items)}")
+    assert made.count("* item") == 2 * MOST_LINES
+    assert made.count("second line") == 2 * MOST_LINES
+    assert made.count("* and 7 more") == 2
+    assert "\n\nBetween.\n" in made
 
 
 def test_caption_is_split_after_its_first_paragraph(material: Material) -> None:

@@ -18,6 +18,8 @@ from hpcai.catalogue.definitions import Definition, Definitions, Kind
 FOLDER = Path(__file__).parent
 ALL = ".*"
 """Suffix of an entry in ``columns`` that includes all columns of another table."""
+ENDS = ("highest", "lowest")
+"""Which values of a column come first."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Shown:
         Kind of profile whose captures explain that it is empty.
     first
         Column, and the value of it whose rows come first.
+    order
+        Column, and ``highest`` or ``lowest``: the rows that come first if the table is too long for the page.
     part
         Displayed part of the file, if several tables share it; part of its id.
     group
@@ -72,8 +76,14 @@ class Shown:
     title: str = ""
     profile: str = ""
     first: tuple[str, str] = ("", "")
+    order: tuple[str, str] = ("", "")
     part: str = ""
     group: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse an end of the order that does not exist."""
+        if self.order[1] not in ("", *ENDS):
+            raise ValueError(f"order: found {self.order[1]!r}, expected one of {', '.join(ENDS)}")
 
 
 @dataclass(frozen=True)
@@ -227,11 +237,13 @@ def _table(rows: str, columns: list[str], file: bool = True, **more: Any) -> Tab
     return Table(rows, tuple(columns), tuple(_shown(**one) for one in shown), meanings, file)
 
 
-def _shown(columns: list[Any], first: Mapping[str, str] | None = None, **facts: str) -> Shown:
+def _shown(
+    columns: list[Any], first: Mapping[str, str] | None = None, order: Mapping[str, str] | None = None, **facts: str
+) -> Shown:
     """Build one displayed part: a column is a name, or a name with companions."""
     listed = [(one, {}) if isinstance(one, str) else next(iter(one.items())) for one in columns]
-    ahead = next(iter((first or {"": ""}).items()))
-    return Shown(tuple(Column(key, **beside) for key, beside in listed), first=ahead, **facts)
+    ahead, by = (next(iter((pair or {"": ""}).items())) for pair in (first, order))
+    return Shown(tuple(Column(key, **beside) for key, beside in listed), first=ahead, order=by, **facts)
 
 
 def _expanded(name: str, found: Mapping[str, Table]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from hpcai.plots.roofline.layers import (
     names_width,
 )
 from hpcai.plots.roofline.words import describe_lines, describe_moves, describe_points, say_nothing
+from hpcai.plots.thinning import most_of, only_drawn
 
 TITLES = {
     INTRA_NODE: "HPC-AI roofline within a node: one rank",
@@ -93,9 +94,18 @@ def _draw(
     drawn = [scope for scope in scopes if _has_roofs(ceilings, scope)]
     if not drawn:
         return alt.vconcat(_sentence(say_nothing(points[points["scope"].isin(scopes)])))
+    # The reader's question is how near a roof the best come.
+    points, left_out = most_of(points.assign(distance=-points["roof_ratio"]), "variant", "distance")
+    points = points.drop(columns="distance")
     keys = Keys(points, points_of_one(points[points["scope"].isin(drawn)]))
+    if moves is not None and left_out:
+        moves = only_drawn(moves, points)
     moved = None if moves is None or moves.empty else moves_of_one(moves)
-    panels = [_panel(points[points["scope"] == scope], ceilings, moved, scope, keys) for scope in drawn]
+    panels: list[alt.HConcatChart | alt.Chart] = [
+        _panel(points[points["scope"] == scope], ceilings, moved, scope, keys) for scope in drawn
+    ]
+    if left_out:
+        panels.append(_sentence([f"{left_out:,} more variants in the tables, none nearer to its roof"]))
     with warnings.catch_warnings():
         # Sharing one selection among all panels is intended.
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from hpcai.core.limits import MOST_MARKS
 from hpcai.core.messages import Message
 from hpcai.plots import theme
 
@@ -43,6 +44,27 @@ def strong_results(results: pd.DataFrame) -> pd.DataFrame:
     kept = first_published(results[results["scaling"].eq("strong")])
     ordered = kept.sort_values([*PANEL_KEYS, "origin", "units", "submission"], kind="stable")
     return ordered.assign(tag=ordered.groupby(PANEL_KEYS, dropna=False).cumcount() + 1).reset_index(drop=True)
+
+
+def thin_results(results: pd.DataFrame) -> pd.DataFrame:
+    """Return at most ``MOST_MARKS`` results of each panel, evenly from its first to its last, and how many it lacks.
+
+    Parameters
+    ----------
+    results
+        As from :func:`strong_results`.
+
+    Returns
+    -------
+    DataFrame
+        The results, with the column ``left_out``: the number of results that their panel does not show.
+    """
+    panels = results.groupby(PANEL_KEYS, dropna=False)["tag"]
+    count, place = panels.transform("size"), panels.cumcount()
+    # Drawn are the results at whole multiples of a step, the last of which is the last result.
+    step = np.maximum(count - 1, 1) / (MOST_MARKS - 1)
+    drawn = (count <= MOST_MARKS) | (place == np.round(np.round(place / step) * step))
+    return results[drawn].assign(left_out=(count - MOST_MARKS).clip(lower=0))
 
 
 def first_published(results: pd.DataFrame) -> pd.DataFrame:
@@ -156,13 +178,16 @@ def write_key(axes: Axes, part: pd.DataFrame) -> None:
 def parts_of(results: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Split results by benchmark, edition and target, which have no common number of epochs.
 
-    The title includes the target if an edition was trained to several.
+    The title includes the target if an edition was trained to several, and how many results are not drawn
+    (:func:`thin_results`).
     """
     targets = results.groupby(["benchmark", "edition"], dropna=False)["quality_target"].transform("nunique")
     parts = []
     for (benchmark, edition, target), part in results.groupby(PANEL_KEYS, sort=True, dropna=False):
         several = targets[part.index[0]] > 1
+        left = part["left_out"].iloc[0]
         words = f"{benchmark}, {edition}{f', target {target:g}' if several else ''}"
+        words += f", {left:,} more in the tables" if left else ""
         parts.append((theme.plain_text(words), part))
     return parts
 

@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.limits import MOST_MARKS
 from hpcai.plots import theme
 from hpcai.plots.rounds import marks as mlperf_marks
 
@@ -32,12 +33,13 @@ ERROR_LIMITS = (0.05, 20.0)
 
 @dataclass(frozen=True)
 class Part:
-    """Data drawn for one edition of a benchmark."""
+    """Data drawn for one edition of a benchmark, and the number of results beyond ``MOST_MARKS``."""
 
     title: str
     curves: pd.DataFrame
     predictions: pd.DataFrame
     errors: pd.DataFrame
+    left_out: int = 0
 
 
 @figure(
@@ -83,8 +85,16 @@ def _parts_of(curves: pd.DataFrame, predictions: pd.DataFrame, errors: pd.DataFr
         own = [
             frame[(frame["benchmark"] == benchmark) & (frame["edition"] == edition)] for frame in (predictions, errors)
         ]
-        parts.append(Part(f"{benchmark}, {edition}", part, own[0], own[1].dropna(subset=["run_s", "units"])))
+        held = own[1].dropna(subset=["run_s", "units"])
+        parts.append(Part(f"{benchmark}, {edition}", part, own[0], _most_of(held), len(held[MOST_MARKS:])))
     return parts
+
+
+def _most_of(held: pd.DataFrame) -> pd.DataFrame:
+    """Return at most ``MOST_MARKS`` results, those that were predicted from the others first."""
+    if len(held) <= MOST_MARKS:
+        return held
+    return held.sort_values("reason", key=lambda why: why.ne(""), kind="stable").head(MOST_MARKS)
 
 
 def _draw_part(block: SubFigure, part: Part, palette: Palette, summary: str) -> None:
@@ -152,7 +162,8 @@ def _draw_errors(axes: Axes, part: Part, palette: Palette, summary: str) -> None
     axes.set_xticks([0.1, 0.2, 0.5, 1, 2, 5, 10], ["0.1", "0.2", "0.5", "1", "2", "5", "10"])
     axes.minorticks_off()
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"predicted / actual time to solution\n{summary}")
+    left = f"\n{part.left_out:,} more results in the tables" if part.left_out else ""
+    axes.set_xlabel(f"predicted / actual time to solution\n{summary}{left}")
 
 
 def _draw_curve(axes: Axes, curve: pd.DataFrame, x: str, names: tuple[str, str, str], colour: theme.Colour) -> None:

@@ -42,7 +42,8 @@ def plot_mlperf_principal(runs: pd.DataFrame, principal: pd.DataFrame, results: 
         numbered = numbered[[*KEYS, "edition", "quality_target", "label", "division", "unit", "tag"]]
         kept = runs[runs["scaling"].eq("strong") & runs["kept_by_status"].fillna(value=False).astype(bool)]
         kept = kept[(kept["epochs"] > 0) & (kept["epoch_rate_per_s"] > 0)].drop(columns="quality_target")
-        kept = kept.merge(numbered[[*KEYS, "edition", "quality_target"]], on=KEYS)
+        timed = numbered.merge(kept[KEYS].drop_duplicates(), on=KEYS)
+        kept = kept.merge(mlperf_marks.thin_results(timed)[[*KEYS, "edition", "quality_target", "left_out"]], on=KEYS)
         if kept.empty or numbered.empty:
             return theme.sentence_figure("Epochs and epoch throughput of each run", mlperf_marks.why_none(results))
         ellipses = principal.drop(columns=["label", "division"]).merge(numbered, on=KEYS)

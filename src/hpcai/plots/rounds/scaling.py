@@ -57,7 +57,8 @@ def plot_mlperf_scaling(results: pd.DataFrame) -> Figure:
     """
     with theme.house_style():
         drawn = mlperf_marks.strong_results(results)
-        drawn = _add_spreads(drawn[drawn["units"].notna() & drawn["epochs"].notna()])
+        drawn = mlperf_marks.thin_results(drawn[drawn["units"].notna() & drawn["epochs"].notna()])
+        drawn = _add_spreads(drawn)
         if drawn.empty:
             return theme.sentence_figure("Scaling of MLPerf HPC results", mlperf_marks.why_none(results))
         parts = mlperf_marks.parts_of(drawn)

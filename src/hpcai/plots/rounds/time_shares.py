@@ -44,7 +44,7 @@ def plot_mlperf_time_shares(results: pd.DataFrame) -> Figure:
     """
     with theme.house_style():
         drawn = mlperf_marks.strong_results(results)
-        drawn = drawn[drawn["train_share_ratio"].notna()]
+        drawn = mlperf_marks.thin_results(drawn[drawn["train_share_ratio"].notna()])
         if drawn.empty:
             return theme.sentence_figure("Shares of the time to solution", mlperf_marks.why_none(results))
         parts = mlperf_marks.parts_of(drawn)

@@ -22,6 +22,7 @@ from hpcai.plots.scaling.words import (
     point_words,
     to_records,
 )
+from hpcai.plots.thinning import most_of, only_drawn
 
 WIDTH, HEIGHT = 330, 132
 """Size of a panel [pixel]: two fit side by side on a page, five benchmarks below each other."""
@@ -96,6 +97,9 @@ def draw_scaling(
     lines = curves[curves["chosen"].astype(bool)] if len(curves) else curves
     predicted = choose_predictions(predictions, points)
     points = points.assign(alone=_alone(points, predicted))
+    points, left_out = most_of(points, "variant", "alone")
+    if left_out:
+        lines, predicted = (only_drawn(frame, points) for frame in (lines, predicted))
     chosen = alt.selection_point(name="variants", fields=["variant"], bind="legend")
     parts = [
         Part(str(name), part, *(_own(frame, str(name)) for frame in (lines, predicted)))
@@ -104,6 +108,8 @@ def draw_scaling(
     # One view owns the selection; the others follow it.
     owner = next((part.name for part in parts if not part.why_empty()), "")
     rows = [_draw_benchmark(part, chosen, owns=part.name == owner) for part in parts]
+    if left_out and owner:
+        rows.append(alt.hconcat(_say(f"{left_out:,} more variants in the tables")))
     datasets = {
         "points": to_records(points, [*POINT_TIPS, "alone", *_numbers("speedup"), *_numbers("efficiency")]),
         "curves": to_records(

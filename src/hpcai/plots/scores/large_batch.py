@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.limits import MOST_LINES_NAMED
 from hpcai.metrics.scaling.scales import POINT_SETTINGS
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.plots import theme
@@ -55,8 +56,12 @@ def plot_learning_rate(epochs: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 
 def _draw_rates(axes: Axes, epochs: pd.DataFrame) -> None:
     """Draw each schedule once: runs of one point have the same, and its longest run shows most of it."""
-    lines = {}
+    lines: dict[str, pd.DataFrame] = {}
+    left_out = 0
     for (benchmark, batch, variant), part in epochs.groupby(CURVE, sort=True):
+        if len(lines) == MOST_LINES_NAMED:
+            left_out += 1
+            continue
         longest = part.groupby("run_id")["epoch"].max().idxmax()
         lines[f"{benchmark}, {variant}, batch {batch:g}"] = part[part["run_id"] == longest].sort_values("epoch")
     palette = theme.colours(list(lines))
@@ -64,6 +69,8 @@ def _draw_rates(axes: Axes, epochs: pd.DataFrame) -> None:
         # Equal schedules lie on each other: thinner lines on thicker ones show both.
         width = 1.0 + 2.0 * (len(lines) - number - 1) / len(lines)
         axes.plot(line["epoch"], line["learning_rate"], color=palette[words], linewidth=width, label=words)
+    if left_out:
+        axes.plot([], [], color="none", label=f"{left_out:,} more in the table")
     theme.epoch_axis(axes)
     axes.set_xlabel("epoch")
     axes.set_ylabel("learning rate of the last step [no unit]")

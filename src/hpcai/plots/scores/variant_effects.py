@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator
 from hpcai.catalogue.figures import figure
 from hpcai.metrics.scores.variant_effects import NO_VARIANTS
 from hpcai.plots import theme
+from hpcai.plots.thinning import most_of
 
 COLUMNS = {
     "train_rate": "throughput [ratio]\nright is better",
@@ -54,7 +55,7 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
     with theme.house_style():
         if effects.empty:
             return theme.empty_figure("Effect of variants", NO_VARIANTS)
-        named = effects.assign(pair=_pairs(effects))
+        named, left_out = most_of(effects.assign(pair=_pairs(effects)), "pair", "p_corrected")
         pairs = list(dict.fromkeys(named.sort_values(["reference_variant", "variant"], kind="stable")["pair"]))
         palette = theme.colours(pairs)
         parts = [(str(name), part) for name, part in named.groupby("benchmark", sort=True)]
@@ -81,6 +82,8 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
         entries["small: no interval (one run on a side, or no spread)"] = single
         entries["interval goes on"] = theme.key_line(theme.IDEAL_COLOUR, ">", "")
         entries["no effect"] = theme.key_line(theme.IDEAL_COLOUR, style="--")
+        if left_out:
+            entries[f"{left_out:,} more pairs in the table, none more certain"] = theme.key_line("none")
         legend_columns = 2 if max(map(len, entries)) < LONG else 1
         # The legend must not take its place from the panels.
         figure.set_figheight(figure.get_figheight() + LINE * math.ceil(len(entries) / legend_columns))

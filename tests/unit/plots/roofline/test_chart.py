@@ -10,6 +10,7 @@ import pytest
 import vl_convert
 from unit.metrics.roofline_samples import make_cluster, make_runs, make_scores, make_views
 
+from hpcai.core.limits import MOST_KEYS
 from hpcai.metrics.roofline.ceilings import roofline_ceilings
 from hpcai.metrics.roofline.columns import CEILING_COLUMNS, MOVE_COLUMNS, POINT_COLUMNS
 from hpcai.metrics.roofline.geometry import cut_lines, frame_of, moves_of_one, points_of_one, roof_lines
@@ -186,3 +187,13 @@ def test_the_legend_claims_no_bound_and_declared_arrows_are_solid(tables):
     styles = [dict(zip(scale["domain"], scale["range"], strict=True)) for scale in scales]
     assert styles
     assert all(style["declared"] == style["measured"] != style["modelled"] for style in styles)
+
+
+def test_of_many_variants_those_nearest_to_their_roof_are_drawn(tables: Tables) -> None:
+    points, ceilings, moves = tables
+    one = points.query("status == 'drawn' and scope != 'memory'").head(1)
+    names = [f"v{number}" for number in range(MOST_KEYS + 4)]
+    many = pd.concat([one.assign(variant=name, roof_ratio=0.01 * (1 + n)) for n, name in enumerate(names)])
+    spec = to_spec(draw_roofline(many, ceilings, moves))
+    assert {row["variant"] for row in rows_of(spec, "roof_text")} == set(names[4:])
+    assert "4 more variants" in spec_to_svg(spec)

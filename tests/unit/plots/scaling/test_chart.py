@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from unit.record_factory import make_machine, make_mixed_study, make_record, make_study, write_records
 
+from hpcai.core.limits import MOST_KEYS
 from hpcai.metrics.run_tables import collect_runs, compute_scaling, summarise_scales
 from hpcai.metrics.scaling.details import ONE_RANK, detail_scales
 from hpcai.metrics.scaling.fits import trace_scaling
@@ -114,3 +115,18 @@ def test_equal_tables_give_equal_charts(tmp_path: Path) -> None:
 def test_variants_are_toggled_by_the_legend(tmp_path: Path) -> None:
     params = draw(STUDIES["variants"](), tmp_path)["params"]
     assert [(param["select"]["fields"], param["bind"]) for param in params] == [(["variant"], "legend")]
+
+
+def test_of_many_variants_those_with_several_scales_are_drawn(tmp_path: Path) -> None:
+    scaling, details, curves = make_tables(make_study(ranks=(1, 2), repeats=2), tmp_path)
+
+    def with_others(frame: pd.DataFrame) -> pd.DataFrame:
+        others = [frame.head(1).assign(variant=f"a{number}") for number in range(MOST_KEYS + 1)]
+        return pd.concat([*others, frame], ignore_index=True)
+
+    one = scaling[scaling["measure"] == "train_rate"]
+    spec = to_spec(draw_scaling(with_others(one), with_others(details), curves, NOTHING))
+    variants = {row["variant"] for row in spec["datasets"]["points"]}
+    assert len(variants) == MOST_KEYS
+    assert "fp32" in variants
+    assert "2 more variants" in spec_to_svg(spec)

@@ -5,6 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 from unit.record_factory import make_study, write_records
 
+from hpcai.core.limits import MOST_LINES_NAMED
 from hpcai.metrics.run_tables import collect_epochs, collect_runs
 from hpcai.plots.scores.large_batch import ONE_BATCH, plot_learning_rate, plot_quality_against_batch
 from hpcai.plots.theme import NOTHING_MEASURED
@@ -93,3 +94,14 @@ def test_the_legend_of_many_schedules_covers_none(tables: tuple[pd.DataFrame, pd
     batches = [int(str(line.get_label()).rsplit(" ", 1)[1]) for line in axes.lines]
     assert batches == sorted(batches)
     assert axes.get_legend().get_window_extent().x0 > axes.get_window_extent().x1
+
+
+def test_a_campaigns_thousand_schedules_do_not_all_get_a_line(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    runs, epochs = tables
+    names = [f"v{number}" for number in range(MOST_LINES_NAMED + 3)]
+    many = [one.assign(variant=name, run_id=name + one["run_id"]) for name in names for one in (epochs,)]
+    own = [runs.assign(variant=name, run_id=name + runs["run_id"]) for name in names]
+    (axes,) = plot_learning_rate(pd.concat(many), pd.concat(own)).axes
+    words = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(words) == MOST_LINES_NAMED + 1
+    assert words[-1].startswith("3 more")

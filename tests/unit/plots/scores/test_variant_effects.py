@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from unit.record_factory import make_image_benchmark, make_study, write_records
 
+from hpcai.core.limits import MOST_KEYS
 from hpcai.metrics.run_tables import collect_runs
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS
 from hpcai.metrics.scores.variant_effects import NO_VARIANTS, compare_variants
@@ -138,3 +139,14 @@ def test_many_pairs_have_looks_of_their_own_and_panels_as_high_as_few(tmp_path: 
         assert len({(line.get_color(), line.get_marker()) for line in keys}) == len(pairs)
     for pairs_drawn, height in heights.items():
         assert height > pairs_drawn
+
+
+def test_a_campaigns_thousand_pairs_do_not_all_get_a_key(tmp_path: Path) -> None:
+    effects = make_effects(tmp_path)
+    own = effects[effects["benchmark"] == "cosmoflow_tiny"]
+    many = [own.assign(variant=f"v{number}", p_corrected=1 / (1 + number)) for number in range(MOST_KEYS + 2)]
+    figure = plot_variant_effects(pd.concat(many))
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert sum(" over " in entry for entry in words) == MOST_KEYS
+    assert not any(entry.startswith(("v0 ", "v1 ")) for entry in words)
+    assert any(entry.startswith("2 more pairs") for entry in words)
