@@ -27,7 +27,7 @@ Kind = Literal["number", "hexadecimal", "text", "numbers"]
 _BLOCK = 4096
 """Rows that become Python objects together."""
 _BOUNDS = "_bounds"
-_ODD_PART = re.compile(r"(?m)(?:^|/)\.{0,2}(?:/|$)")
+ODD_PART = re.compile(r"(?m)(?:^|/)\.{0,2}(?:/|$)")
 """An empty part of a path, or one that is ``.`` or ``..``; one path per line."""
 _MOST_LETTERS = 500
 
@@ -98,13 +98,27 @@ class Table(Sequence[Row], Generic[Row]):
         blocks: list[Table[Row]] = []
         while block := list(islice(remaining, _BLOCK)):
             blocks.append(cls.of(row, block))
-        return blocks[0] if len(blocks) == 1 else cls.copied(row, blocks)
+        return cls.stacked(row, blocks)
+
+    @classmethod
+    def stacked(cls, row: type[Row], tables: Sequence["Table[Row]"]) -> "Table[Row]":
+        """Return the rows of tables that nobody else uses: each of their columns is dropped once it is copied."""
+        if len(tables) == 1:
+            return tables[0]
+        columns: dict[str, Array] = {}
+        for name, kind in _kinds(row).items():
+            columns |= _stacked(name, kind, tables)
+            for table in tables:
+                table.columns = {other: column for other, column in table.columns.items() if other not in columns}
+        return cls(row, columns, range(sum(map(len, tables))))
 
     @classmethod
     def joined(cls, row: type[Row], tables: Sequence["Table[Row]"]) -> "Table[Row]":
         """Return the rows of several tables, one after the other; parts of one file stay there."""
         first = tables[0].columns if tables else {}
         if tables and all(table.columns is first for table in tables):
+            if (rows := adjacent(tables)) is not None:
+                return cls(row, first, rows)
             chosen = np.concatenate([np.asarray(table.chosen, np.int64) for table in tables])
             return cls(row, first, chosen)
         return cls.copied(row, tables)
@@ -114,13 +128,15 @@ class Table(Sequence[Row], Generic[Row]):
         """Return the rows of several tables in columns of their own."""
         columns: dict[str, Array] = {}
         for name, kind in _kinds(row).items():
-            if kind in {"number", "hexadecimal"}:
-                columns[name] = np.concatenate([np.zeros(0, np.uint8), *(table.numbers(name) for table in tables)])
-                continue
-            parts = [table.lists(name) for table in tables]
-            columns[name] = np.concatenate([np.zeros(0, np.uint8), *(flat for flat, _ in parts)])
-            columns[name + _BOUNDS] = _bounds(np.concatenate([np.zeros(0, np.uint64), *(some for _, some in parts)]))
+            columns |= _stacked(name, kind, tables)
         return cls(row, columns, range(sum(map(len, tables))))
+
+    def compact(self) -> "Table[Row]":
+        """Return these rows in columns that have no others; the same ones if they have none."""
+        name, kind = next(iter(_kinds(self.row).items()))
+        rows = len(self.columns[name]) if kind in {"number", "hexadecimal"} else len(self.columns[name + _BOUNDS]) - 1
+        whole = isinstance(self.chosen, range) and self.chosen == range(rows)
+        return self if whole else self.copied(self.row, [self])
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -203,6 +219,8 @@ class Table(Sequence[Row], Generic[Row]):
 
     def order(self, name: str) -> NDArray[np.int64]:
         """Return the places of the rows in the order of a column of texts."""
+        if self._is_sorted(name):
+            return np.arange(len(self))
         starts, ends = self._spans(name)
         letters = self.columns[name]
         width = int((ends - starts).max(initial=1))
@@ -211,6 +229,15 @@ class Table(Sequence[Row], Generic[Row]):
             inside = starts + column < ends
             texts[inside, column] = letters[starts[inside] + column]
         return np.argsort(texts.view(f"S{width}")[:, 0], kind="stable")
+
+    def _is_sorted(self, name: str) -> bool:
+        last = ""
+        for start in range(0, len(self), _BLOCK):
+            texts = [last, *self[start : start + _BLOCK].texts(name)]
+            if any(before > after for before, after in pairwise(texts)):
+                return False
+            last = texts[-1]
+        return True
 
     def lists(self, name: str) -> tuple[Array, NDArray[np.int64]]:
         """Return the tuples of a column, one after the other, and the length of each."""
@@ -244,6 +271,30 @@ class Table(Sequence[Row], Generic[Row]):
             rows,
             serialization=core_schema.plain_serializer_function_ser_schema(write, info_arg=True),
         )
+
+
+def _stacked(name: str, kind: Kind, tables: Sequence[Table[Any]]) -> dict[str, Array]:
+    """Return one field of several tables as a column of its own, with its bounds if it has any."""
+    if kind in {"number", "hexadecimal"}:
+        return {name: np.concatenate([np.zeros(0, np.uint8), *(table.numbers(name) for table in tables)])}
+    parts = [table.lists(name) for table in tables]
+    lengths = np.concatenate([np.zeros(0, np.uint64), *(some for _, some in parts)])
+    return {
+        name: np.concatenate([np.zeros(0, np.uint8), *(flat for flat, _ in parts)]),
+        name + _BOUNDS: _bounds(lengths),
+    }
+
+
+def adjacent(tables: Sequence[Table[Any]]) -> range | None:
+    """Return the place of tables that follow each other in the same columns; None if they do not."""
+    place: range | None = None
+    for table in tables:
+        if table.columns is not tables[0].columns or not isinstance(table.chosen, range) or table.chosen.step != 1:
+            return None
+        if place is not None and table.chosen.start != place.stop:
+            return None
+        place = range(place.start if place is not None else table.chosen.start, table.chosen.stop)
+    return place
 
 
 def _gathered(flat: Array, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Array:
@@ -344,7 +395,7 @@ class StoredColumns(Mapping[str, Array]):
         found = Table(self._row, {name: letters, name + _BOUNDS: self[name + _BOUNDS]}, range(self._rows))
         for start in range(0, self._rows, _BLOCK):
             names = found[start : start + _BLOCK].texts(name)
-            if _ODD_PART.search("\n".join(names)) or not "".join(names).isprintable():
+            if ODD_PART.search("\n".join(names)) or not "".join(names).isprintable():
                 raise self._damaged(name, "a path that is absolute, unprintable or has '..'", "relative paths")
             if max(map(len, names)) > _MOST_LETTERS:
                 raise self._damaged(name, f"a path of {max(map(len, names))} letters", f"at most {_MOST_LETTERS}")
