@@ -26,7 +26,7 @@ from hpcai.data.pack import PACKED, pack_dataset, read_pack, require_same
 from hpcai.data.prepare import MANIFEST, prepare_dataset
 from hpcai.data.shards import PARTIAL, plan_shards
 from hpcai.data.stage import NO_ROOM, node_pieces, preflight, stage_shards
-from hpcai.data.table import Paths
+from hpcai.data.texts import Paths
 from hpcai.data.tfrecord import encode_records
 from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
 from hpcai.workloads.cosmoflow.data.sample import encode_sample

@@ -1,6 +1,7 @@
 """Dataset manifest: every file with size, checksums and records; create, read, write and verify it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -127,7 +128,7 @@ def make_manifest(
     root
         Folder to which the paths are relative.
     files
-        Paths per split.
+        Sorted paths per split.
     progress
         Called with the number of files examined since the last call.
 
@@ -136,36 +137,35 @@ def make_manifest(
     DatasetError
         Lists every damaged file, with the place in it where it applies.
     """
-    ordered = [path for paths in files.values() for path in sorted(paths)]
-
-    def conclude(first: int, found: Sequence[Finding]) -> tuple[Table[FileEntry], list[str]]:
-        return _entries(root, ordered[first : first + len(found)], found)
-
-    examination = Examination(module, root, ordered, conclude, progress)
-    tables, problems = [], list[str]()
-    for table, damage in examination:
-        tables.append(table)
-        problems += damage
+    tables, problems, samples = list[Table[FileEntry]](), list[str](), dict[str, list[Any]]()
+    for paths in files.values():
+        examination = Examination(module, root, paths, partial(_entries, root, paths), progress)
+        for table, damage in examination:
+            tables.append(table)
+            problems += damage
+        samples |= examination.samples
     _refuse(root, problems)
     entries, first, splits = Table.stacked(FileEntry, tables), 0, {}
     for split, paths in files.items():
         splits[split], first = entries[first : first + len(paths)], first + len(paths)
-    statistics = module.statistics(root, files, examination.samples)
+    statistics = module.statistics(root, files, samples)
     return Manifest.model_validate({**header.model_dump(), "splits": splits, "statistics": statistics})
 
 
-def _entries(root: Path, paths: Sequence[str], found: Sequence[Finding]) -> tuple[Table[FileEntry], list[str]]:
+def _entries(
+    root: Path, paths: Sequence[str], first: int, found: Sequence[Finding]
+) -> tuple[Table[FileEntry], list[str]]:
     """Return sound files as a table, and what is wrong with the others."""
     entries, problems = [], []
-    for path, finding in zip(paths, found, strict=True):
+    for path, finding in zip(paths[first : first + len(found)], found, strict=True):
         if isinstance(finding, DatasetError):
             problems.append(str(finding))
             continue
         try:
             entries.append(FileEntry(path=path, **vars(finding)))
         except ValidationError as error:
-            first = error.errors()[0]
-            words = ODD_FACTS(file=path, field=first["loc"][0], found=first["input"], reason=first["msg"])
+            odd = error.errors()[0]
+            words = ODD_FACTS(file=path, field=odd["loc"][0], found=odd["input"], reason=odd["msg"])
             problems.append(at(str(root), words))
     return Table.of(FileEntry, entries), problems
 

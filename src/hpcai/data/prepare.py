@@ -27,6 +27,7 @@ from hpcai.data.manifest import (
 )
 from hpcai.data.module import DataModule, Found
 from hpcai.data.table import Table
+from hpcai.data.texts import Texts
 
 logger = logging.getLogger(__name__)
 OTHER_LAYOUT = Message(
@@ -187,7 +188,7 @@ class _Preparation:
         if found is None:
             names = ", ".join(path.name for path in sorted(root.iterdir())[:10]) or "nothing"
             raise DatasetError(at(place, OTHER_LAYOUT(found=names, remedy=remedy)))
-        return found
+        return {split: Texts.of(sorted(names)) for split, names in found.items()}
 
     def _examined(self, root: Path, found: Found, **facts: object) -> Manifest:
         """Read and check the samples of a dataset without a manifest; keep the first whole files by name."""

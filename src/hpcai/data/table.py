@@ -1,6 +1,5 @@
 """Rows of a manifest as columns: half a million files in tens of megabytes, and in a file read column by column."""
 
-import hashlib
 import re
 import zipfile
 import zlib
@@ -18,14 +17,12 @@ from pydantic_core import CoreSchema, core_schema
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import regular_bytes
 from hpcai.core.messages import Message, at
+from hpcai.data.columns import BLOCK, Array, bounds_of, column_digest, gathered, smallest
 
 DAMAGED = Message("table.damaged", "column {column}: found {found}, expected {expected}; {remedy}")
 
 Row = TypeVar("Row", bound=BaseModel)
-Array = NDArray[Any]
 Kind = Literal["number", "hexadecimal", "text", "numbers"]
-_BLOCK = 4096
-"""Rows that become Python objects together."""
 _BOUNDS = "_bounds"
 ODD_PART = re.compile(r"(?m)(?:^|/)\.{0,2}(?:/|$)")
 """An empty part of a path, or one that is ``.`` or ``..``; one path per line."""
@@ -44,16 +41,6 @@ def _kinds(row: type[BaseModel]) -> dict[str, Kind]:
         else:
             kinds[name] = "hexadecimal" if name.endswith("crc32c") else "text"
     return kinds
-
-
-def _smallest(values: Sequence[int] | Array) -> Array:
-    """Return unsigned numbers in the smallest type that holds them."""
-    array = np.asarray(values, np.uint64)
-    return array.astype(np.min_scalar_type(int(array.max(initial=0))))
-
-
-def _bounds(lengths: Sequence[int] | Array) -> Array:
-    return _smallest(np.concatenate([[0], np.cumsum(lengths, dtype=np.uint64)]))
 
 
 class Table(Sequence[Row], Generic[Row]):
@@ -79,16 +66,16 @@ class Table(Sequence[Row], Generic[Row]):
         for name, kind in _kinds(row).items():
             values = [getattr(one, name) for one in rows]
             if kind == "number":
-                columns[name] = _smallest(values)
+                columns[name] = smallest(values)
             elif kind == "hexadecimal":
                 columns[name] = np.array([int(value, 16) for value in values], np.uint32)
             elif kind == "numbers":
-                columns[name] = _smallest([number for value in values for number in value])
-                columns[name + _BOUNDS] = _bounds([len(value) for value in values])
+                columns[name] = smallest([number for value in values for number in value])
+                columns[name + _BOUNDS] = bounds_of([len(value) for value in values])
             else:
                 encoded = [value.encode() for value in values]
                 columns[name] = np.frombuffer(b"".join(encoded), np.uint8)
-                columns[name + _BOUNDS] = _bounds([len(value) for value in encoded])
+                columns[name + _BOUNDS] = bounds_of([len(value) for value in encoded])
         return cls(row, columns, range(len(rows)))
 
     @classmethod
@@ -96,7 +83,7 @@ class Table(Sequence[Row], Generic[Row]):
         """Return rows as a table, with few of them in memory at a time."""
         remaining = iter(rows)
         blocks: list[Table[Row]] = []
-        while block := list(islice(remaining, _BLOCK)):
+        while block := list(islice(remaining, BLOCK)):
             blocks.append(cls.of(row, block))
         return cls.stacked(row, blocks)
 
@@ -177,8 +164,8 @@ class Table(Sequence[Row], Generic[Row]):
     def plain_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows as plain values."""
         kinds = _kinds(self.row)
-        for start in range(0, len(self), _BLOCK):
-            block = self[start : start + _BLOCK]
+        for start in range(0, len(self), BLOCK):
+            block = self[start : start + BLOCK]
             columns = [block._values(name, kind) for name, kind in kinds.items()]
             for values in zip(*columns, strict=True):
                 yield dict(zip(kinds, values, strict=True))
@@ -232,8 +219,8 @@ class Table(Sequence[Row], Generic[Row]):
 
     def _is_sorted(self, name: str) -> bool:
         last = ""
-        for start in range(0, len(self), _BLOCK):
-            texts = [last, *self[start : start + _BLOCK].texts(name)]
+        for start in range(0, len(self), BLOCK):
+            texts = [last, *self[start : start + BLOCK].texts(name)]
             if any(before > after for before, after in pairwise(texts)):
                 return False
             last = texts[-1]
@@ -245,7 +232,7 @@ class Table(Sequence[Row], Generic[Row]):
         lengths, flat = ends - starts, self.columns[name]
         if isinstance(self.chosen, range) and self.chosen.step == 1 and len(starts):
             return flat[starts[0] : ends[-1]], lengths
-        return _gathered(flat, starts, lengths), lengths
+        return gathered(flat, starts, lengths), lengths
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
@@ -281,7 +268,7 @@ def _stacked(name: str, kind: Kind, tables: Sequence[Table[Any]]) -> dict[str, A
     lengths = np.concatenate([np.zeros(0, np.uint64), *(some for _, some in parts)])
     return {
         name: np.concatenate([np.zeros(0, np.uint8), *(flat for flat, _ in parts)]),
-        name + _BOUNDS: _bounds(lengths),
+        name + _BOUNDS: bounds_of(lengths),
     }
 
 
@@ -295,16 +282,6 @@ def adjacent(tables: Sequence[Table[Any]]) -> range | None:
             return None
         place = range(place.start if place is not None else table.chosen.start, table.chosen.stop)
     return place
-
-
-def _gathered(flat: Array, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Array:
-    """Return spans of an array, one after the other: in blocks, because the place of each number takes eight bytes."""
-    blocks = [flat[:0]]
-    for row in range(0, len(starts), _BLOCK):
-        own = lengths[row : row + _BLOCK]
-        before = np.cumsum(own) - own
-        blocks.append(flat[np.repeat(starts[row : row + _BLOCK] - before, own) + np.arange(int(own.sum()))])
-    return np.concatenate(blocks)
 
 
 class StoredColumns(Mapping[str, Array]):
@@ -393,8 +370,8 @@ class StoredColumns(Mapping[str, Array]):
     def _require_paths(self, name: str, letters: Array) -> None:
         """Check that all paths stay below their root and can be printed."""
         found = Table(self._row, {name: letters, name + _BOUNDS: self[name + _BOUNDS]}, range(self._rows))
-        for start in range(0, self._rows, _BLOCK):
-            names = found[start : start + _BLOCK].texts(name)
+        for start in range(0, self._rows, BLOCK):
+            names = found[start : start + BLOCK].texts(name)
             if ODD_PART.search("\n".join(names)) or not "".join(names).isprintable():
                 raise self._damaged(name, "a path that is absolute, unprintable or has '..'", "relative paths")
             if max(map(len, names)) > _MOST_LETTERS:
@@ -403,40 +380,3 @@ class StoredColumns(Mapping[str, Array]):
     def _damaged(self, name: str, found: str, expected: str) -> DatasetError:
         words = DAMAGED(column=name, found=found, expected=expected, remedy=self._remedy)
         return DatasetError(at(str(self._path), words))
-
-
-def column_digest(array: Array) -> str:
-    """Return the SHA-256 of a column, its type included."""
-    whole = hashlib.sha256(array.dtype.str.encode())
-    whole.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return whole.hexdigest()
-
-
-class Paths(Sequence[Path]):
-    """The paths of a table's files, each made when it is looked at."""
-
-    def __init__(self, root: Path, table: Table[Any], field: str) -> None:
-        self._root, self._table, self._field = root, table, field
-
-    def __len__(self) -> int:
-        """Return the number of files."""
-        return len(self._table)
-
-    @overload
-    def __getitem__(self, place: int) -> Path: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> "Paths": ...
-
-    def __getitem__(self, place: int | slice) -> "Path | Paths":
-        """Return a path, or some."""
-        if isinstance(place, slice):
-            return Paths(self._root, self._table[place], self._field)
-        index = range(len(self))[place]
-        return self._root / self._table[index : index + 1].texts(self._field)[0]
-
-    def __iter__(self) -> Iterator[Path]:
-        """Yield the paths."""
-        for start in range(0, len(self), _BLOCK):
-            for text in self._table[start : start + _BLOCK].texts(self._field):
-                yield self._root / text

@@ -17,7 +17,8 @@ from hpcai.config.base import Count, Settings
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import write_atomically
 from hpcai.core.sealed import seal, sealed_model, unseal
-from hpcai.data.table import StoredColumns, Table, adjacent, column_digest
+from hpcai.data.columns import column_digest
+from hpcai.data.table import StoredColumns, Table, adjacent
 from hpcai.data.tfrecord import read_file
 
 INLINE_NUMBERS = 10_000
