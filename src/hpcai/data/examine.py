@@ -81,7 +81,11 @@ class Examination(Generic[Result]):
 
     def _step_by_step(self, steps: Sequence[Sequence[Callable[[], Any]]]) -> Iterator[Result]:
         flat = list(chain.from_iterable(steps))
-        with closing(in_forks(lambda number: _or_error(flat[number]), len(flat), self._processes)) as results:
+
+        def work(number: int) -> Any:  # noqa: ANN401
+            return _or_error(flat[number])
+
+        with closing(in_forks(work, len(flat), self._processes)) as results:
             for number, (path, own) in enumerate(zip(self._paths, steps, strict=True)):
                 facts, *others = islice(results, len(own))
                 problem = next((found for found in (facts, *others) if isinstance(found, DatasetError)), None)
@@ -108,7 +112,7 @@ def _bytes_of(file: Path) -> int:
         return 0  # examining it tells what is wrong
 
 
-def _or_error(call: Callable[[], Any]) -> Any:  # noqa: ANN401
+def _or_error(call: Callable[[], Result]) -> Result | DatasetError:
     try:
         return call()
     except DatasetError as error:

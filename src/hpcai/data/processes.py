@@ -108,9 +108,9 @@ def _in_order(workers: list[Connection], count: int) -> Iterator[Any]:
         worker.send(number)
     for following in range(count):
         while following not in outcomes:
-            for worker in wait(workers):
-                assert isinstance(worker, Connection)
-                outcome = _received(worker, next(numbers, None))
+            for ready in wait(workers):
+                assert isinstance(ready, Connection)
+                outcome = _received(ready, next(numbers, None))
                 outcomes[outcome[0]] = outcome
         _, result, error = outcomes.pop(following)
         if error:

@@ -96,7 +96,8 @@ class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
 
     def examine(self, file: Path) -> FileFacts:
         """Check container, schema, values and boxes of a year, a few frames at a time."""
-        facts, *_ = [step() for step in self.steps(file)]
+        found = [step() for step in self.steps(file)]
+        facts: FileFacts = found[0]
         return facts
 
     def steps(self, file: Path) -> Sequence[Callable[[], Any]]:
