@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from traceback import format_exc
@@ -105,7 +106,8 @@ def _in_order(workers: list[Connection], count: int) -> Iterator[Any]:
     """Give each idle process the next number; yield the results in the order of the numbers."""
     numbers, outcomes = iter(range(count)), dict[int, _Outcome]()
     for worker, number in zip(workers, islice(numbers, len(workers)), strict=True):
-        worker.send(number)
+        with _ended_from_outside():
+            worker.send(number)
     for following in range(count):
         while following not in outcomes:
             for ready in wait(workers):
@@ -120,13 +122,20 @@ def _in_order(workers: list[Connection], count: int) -> Iterator[Any]:
 
 def _received(worker: Connection, following: int | None) -> _Outcome:
     """Take an outcome from a process, and give it the next number."""
-    try:
+    with _ended_from_outside():
         outcome: _Outcome = worker.recv()
         if following is not None:
             worker.send(following)
+    return outcome
+
+
+@contextmanager
+def _ended_from_outside() -> Iterator[None]:
+    """Say why a pipe is closed at its other end."""
+    try:
+        yield
     except (EOFError, OSError) as error:
         raise DatasetError(WORKER_ENDED()) from error
-    return outcome
 
 
 def _serve(work: Callable[[int], Any], numbers: Connection, parent: int) -> None:
