@@ -126,6 +126,8 @@ def _one_by_one(function: Callable[[Item], Result], items: Sequence[Item]) -> li
 def in_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """Apply a function that mostly releases the interpreter lock; return results in the order of the items."""
     threads = min(MAX_THREADS, len(os.sched_getaffinity(0)), max(1, len(items)))
+    if threads == 1:
+        return _one_by_one(function, items)
     with ThreadPoolExecutor(threads) as pool:
         try:
             return list(pool.map(function, items))
