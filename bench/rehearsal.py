@@ -26,13 +26,11 @@ from hpcai.data.pack import PACKED, pack_dataset, read_pack, require_same
 from hpcai.data.prepare import MANIFEST, prepare_dataset
 from hpcai.data.shards import PARTIAL, plan_shards
 from hpcai.data.stage import NO_ROOM, node_pieces, preflight, stage_shards
-from hpcai.data.table import Paths
+from hpcai.data.texts import Paths
 from hpcai.data.tfrecord import encode_records
 from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
 from hpcai.workloads.cosmoflow.data.sample import encode_sample
 from hpcai.workloads.cosmoflow.settings import CosmoFlowData
-from hpcai.workloads.extreme_weather.data.module import ExtremeWeatherDataModule
-from hpcai.workloads.extreme_weather.settings import ExtremeWeatherData
 
 TINY_CUBE = (4, 4, 4, 4)
 """Instead of CosmoFlow's 128³: the number of files is rehearsed, not their size."""
@@ -87,6 +85,10 @@ def module_of(kind: str, scale: int, folder: Path) -> DataModule[Any]:
     if kind == "cosmoflow":
         counts = {"train_samples": scale, "validation_samples": scale // 8}
         return TinyCubes(CosmoFlowData.model_validate({**place, "edition": "plain", "edge": 16, **counts}))
+    # Only here, as in a job: the memory of another benchmark's libraries does not count.
+    from hpcai.workloads.extreme_weather.data.module import ExtremeWeatherDataModule
+    from hpcai.workloads.extreme_weather.settings import ExtremeWeatherData
+
     return ExtremeWeatherDataModule(
         ExtremeWeatherData.model_validate(
             {

@@ -34,7 +34,14 @@ def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     size_bytes = regular_bytes(path)
     if size_bytes > most_bytes:
         raise OSError(errno.EFBIG, f"found {size_bytes} bytes, expected at most {most_bytes}", str(path))
-    return path.read_bytes()
+    # Half the time of path.read_bytes(), which counts where half a million files are read.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = os.read(descriptor, size_bytes + 1)
+    finally:
+        os.close(descriptor)
+    # Another size: it changes meanwhile, or one call does not return as much (Linux: 2 GiB).
+    return content if len(content) == size_bytes else path.read_bytes()
 
 
 def regular_bytes(path: Path) -> int:

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from hpcai.config.base import Settings
 from hpcai.config.benchmark import PackSettings
 from hpcai.core.files import write_atomically
-from hpcai.data.manifest import Manifest, in_parallel
+from hpcai.data.examine import in_parallel
+from hpcai.data.manifest import Manifest
 from hpcai.data.member_codec import Codec, MemberDecoder, encode_member
 from hpcai.data.module import DataModule
 

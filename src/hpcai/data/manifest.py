@@ -1,20 +1,19 @@
 """Dataset manifest: every file with size, checksums and records; create, read, write and verify it."""
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
 from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.config.benchmark import Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Message, at
+from hpcai.data.examine import Examination, Finding
 from hpcai.data.module import DataModule, FileFacts
-from hpcai.data.table import Table
+from hpcai.data.table import ODD_PART, Table
 from hpcai.data.tabled import content_digest, read_tabled, write_tabled
 
 NOT_AS_EXPECTED = Message("manifest.not_as_expected", "{files} of its files are not as expected:\n{problems}")
@@ -25,19 +24,18 @@ CHANGED_FILE = Message(
     "{values}: not the file of the manifest; make or copy the dataset again",
 )
 
+ODD_FACTS = Message(
+    "manifest.odd_facts",
+    "{file!r}: found {found!r} as {field}, expected another value ({reason}); rename the file",
+)
+
 Source = Literal["generated", "downloaded", "existing"]
-MAX_THREADS = 16
 _NO_CONTENT = frozenset({"source", "samples_root", "unused_files", "origin"})
 """Fields that say where the data is, and when and how it was made."""
-_AT_ONCE = 4096
-"""Files examined together: what waits for a thread takes memory."""
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def _inside(path: str) -> str:
-    parts = PurePosixPath(path).parts
-    if path != "/".join(parts) or path.startswith("/") or ".." in parts or not path.isprintable():
+    if ODD_PART.search(path) or not path.isprintable():
         raise ValueError("a relative path without '..' is allowed")
     return path
 
@@ -117,7 +115,7 @@ def make_manifest(
     module: DataModule[Any],
     root: Path,
     files: Mapping[Split, Sequence[str]],
-    progress: Callable[[], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Manifest:
     """Read every file of a dataset, check its samples, and record sizes, checksums and statistics.
 
@@ -130,44 +128,51 @@ def make_manifest(
     root
         Folder to which the paths are relative.
     files
-        Paths per split.
+        Sorted paths per split.
     progress
-        Called after each file, from several threads.
+        Called with the number of files examined since the last call.
 
     Raises
     ------
     DatasetError
         Lists every damaged file, with the place in it where it applies.
     """
-
-    def examine(path: str) -> FileEntry | DatasetError:
-        try:
-            return FileEntry(path=path, **asdict(module.examine(root / path)))
-        except DatasetError as error:
-            return error
-        finally:
-            if progress:
-                progress()
-
-    problems: list[str] = []
-
-    def sound(paths: Sequence[str]) -> Iterator[FileEntry]:
-        for start in range(0, len(paths), _AT_ONCE):
-            for found in in_parallel(examine, paths[start : start + _AT_ONCE]):
-                if isinstance(found, FileEntry):
-                    yield found
-                else:
-                    problems.append(str(found))
-
-    entries = {split: Table.collected(FileEntry, sound(sorted(paths))) for split, paths in files.items()}
+    tables, problems, samples = list[Table[FileEntry]](), list[str](), dict[str, list[Any]]()
+    for paths in files.values():
+        examination = Examination(module, root, paths, partial(_entries, root, paths), progress)
+        for table, damage in examination:
+            tables.append(table)
+            problems += damage
+        samples |= examination.samples
     _refuse(root, problems)
-    statistics = module.statistics(root, files)
-    return Manifest.model_validate({**header.model_dump(), "splits": entries, "statistics": statistics})
+    entries, first, splits = Table.stacked(FileEntry, tables), 0, {}
+    for split, paths in files.items():
+        splits[split], first = entries[first : first + len(paths)], first + len(paths)
+    statistics = module.statistics(root, files, samples)
+    return Manifest.model_validate({**header.model_dump(), "splits": splits, "statistics": statistics})
+
+
+def _entries(
+    root: Path, paths: Sequence[str], first: int, found: Sequence[Finding]
+) -> tuple[Table[FileEntry], list[str]]:
+    """Return sound files as a table, and what is wrong with the others."""
+    entries, problems = [], []
+    for path, finding in zip(paths[first : first + len(found)], found, strict=True):
+        if isinstance(finding, DatasetError):
+            problems.append(str(finding))
+            continue
+        try:
+            entries.append(FileEntry(path=path, **vars(finding)))
+        except ValidationError as error:
+            odd = error.errors()[0]
+            words = ODD_FACTS(file=path, field=odd["loc"][0], found=odd["input"], reason=odd["msg"])
+            problems.append(at(str(root), words))
+    return Table.of(FileEntry, entries), problems
 
 
 def verify_dataset(
-    manifest: Manifest, module: DataModule[Any], root: Path, progress: Callable[[], None] | None = None
-) -> None:
+    manifest: Manifest, module: DataModule[Any], root: Path, progress: Callable[[int], None] | None = None
+) -> dict[str, list[Any]]:
     """Compare every file of a dataset with its manifest; collect all damage before reporting it.
 
     Parameters
@@ -179,7 +184,12 @@ def verify_dataset(
     root
         Folder to which the entries are relative, see `Manifest.root`.
     progress
-        Called after each file, from several threads.
+        Called with the number of files examined since the last call.
+
+    Returns
+    -------
+    dict
+        For `DataModule.statistics`: what the steps of examining told about samples, by path.
 
     Raises
     ------
@@ -187,32 +197,27 @@ def verify_dataset(
         One line per damage, with the file and, where it applies, the record: flipped bit, truncated tail, empty file,
         wrong size, wrong shape, missing file, surplus file.
     """
-
-    def check(entry: FileEntry) -> str:
-        try:
-            return _damage(module, root, entry)
-        finally:
-            if progress:
-                progress()
-
     entries = manifest.entries
-    blocks = (entries[start : start + _AT_ONCE] for start in range(0, len(entries), _AT_ONCE))
-    problems = [problem for block in blocks for problem in in_parallel(check, block) if problem]
+
+    def conclude(first: int, found: Sequence[Finding]) -> list[str]:
+        pairs = zip(entries[first : first + len(found)], found, strict=True)
+        return [problem for entry, finding in pairs if (problem := _damage(root / entry.path, entry, finding))]
+
+    examination = Examination(module, root, entries.texts("path"), conclude, progress)
+    problems = [problem for some in examination for problem in some]
     _refuse(root, [*problems, *_surplus(manifest, module, root)])
+    return examination.samples
 
 
-def _damage(module: DataModule[Any], root: Path, entry: FileEntry) -> str:
+def _damage(file: Path, entry: FileEntry, found: Finding) -> str:
     """Return what is wrong with a file, the most informative of several findings, or nothing."""
-    file = root / entry.path
-    if not file.exists():
-        return f"{file}: missing, expected {entry.bytes} bytes; make or copy the dataset again"
-    try:
-        found = module.examine(file)
-    except DatasetError as error:
+    if isinstance(found, DatasetError):
+        if not file.exists():
+            return f"{file}: missing, expected {entry.bytes} bytes; make or copy the dataset again"
         size = file.stat().st_size
-        return str(error) + (f" (found {size} bytes, expected {entry.bytes})" if size != entry.bytes else "")
-    expected = asdict(entry.facts)
-    differing = [key for key, value in asdict(found).items() if value != expected[key]]
+        return str(found) + (f" (found {size} bytes, expected {entry.bytes})" if size != entry.bytes else "")
+    expected = vars(entry.facts)
+    differing = [key for key, value in vars(found).items() if value != expected[key]]
     if differing:
         values = ", ".join(f"found {getattr(found, key)} as {key}, expected {expected[key]}" for key in differing)
         return at(str(file), CHANGED_FILE(values=values))
@@ -239,17 +244,6 @@ def _refuse(root: Path, problems: Iterable[str]) -> None:
     if listed:
         lines = "\n".join(f"  {problem}" for problem in listed)
         raise DatasetError(at(str(root), NOT_AS_EXPECTED(files=len(listed), problems=lines)))
-
-
-def in_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Apply a function that mostly releases the interpreter lock; return results in the order of the items."""
-    threads = min(MAX_THREADS, len(os.sched_getaffinity(0)), max(1, len(items)))
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            return list(pool.map(function, items))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -5,8 +5,9 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from crc32c import crc32c
 
@@ -119,6 +120,14 @@ class DataModule(ABC, Generic[Data]):
             Names file, place, what was found, what was expected and what to do.
         """
 
+    def steps(self, file: Path) -> Sequence[Callable[[], Any]]:
+        """Return what `examine` does as calls that several processes can share; by default it is one.
+
+        The first returns the facts of the file. Each of the others checks some samples, and returns a list of what
+        `statistics` wants to know about them. The first error in the order of the calls is that of `examine`.
+        """
+        return (partial(self.examine, file),)
+
     def member_count(self, facts: FileFacts) -> int:  # noqa: ARG002
         """Return how many members `members` yields for a file; files with several are packed in parts."""
         return 1
@@ -155,10 +164,22 @@ class DataModule(ABC, Generic[Data]):
         Equal settings give equal files for any number of processes.
         """
 
-    def statistics(self, root: Path, found: Found) -> dict[str, tuple[float, ...]]:  # noqa: ARG002
+    def statistics(
+        self,
+        root: Path,  # noqa: ARG002
+        found: Found,  # noqa: ARG002
+        examined: Mapping[str, Sequence[Any]] | None = None,  # noqa: ARG002
+    ) -> dict[str, tuple[float, ...]]:
         """Return the statistics of the training split that training needs (means, extremes), by name.
 
         They become part of the manifest and thus of its digest.
+
+        Parameters
+        ----------
+        root, found
+            Folder and sample files.
+        examined
+            What the later `steps` of files returned, in order, by path, as far as it is known.
 
         Raises
         ------
@@ -261,7 +282,11 @@ def files_in_folders(root: Path, wanted: Callable[[str], bool]) -> dict[Split, l
 def files_in(root: Path, folder: str, wanted: Callable[[str], bool]) -> list[str]:
     """Return the wanted files in a folder (``.``: in ``root``), sorted, relative to ``root``; none if it is missing."""
     place = root / folder
-    names = sorted(path.name for path in place.iterdir() if wanted(path.name)) if place.is_dir() else []
-    # Joined as texts: a path object of each leaves its name in a table of Python's that never shrinks.
+    if not place.is_dir():
+        return []
+    # Texts, one list of them: a path object of each leaves its name in a table of Python's that never shrinks.
     before = "" if folder == "." else f"{folder}/"
-    return [before + name for name in names]
+    with os.scandir(place) as entries:
+        names = [before + entry.name for entry in entries if wanted(entry.name)]
+    names.sort()
+    return names

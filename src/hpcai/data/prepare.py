@@ -3,7 +3,6 @@
 import logging
 import os
 import shutil
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from hpcai.config.benchmark import SPLITS, DataSettings, Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Message, at
 from hpcai.data.catalogue import Archive, read_catalogue
-from hpcai.data.download import fetch_archive, remember_first_use
 from hpcai.data.manifest import (
     FileEntry,
     Manifest,
@@ -29,6 +27,7 @@ from hpcai.data.manifest import (
 )
 from hpcai.data.module import DataModule, Found
 from hpcai.data.table import Table
+from hpcai.data.texts import Texts
 
 logger = logging.getLogger(__name__)
 OTHER_LAYOUT = Message(
@@ -52,14 +51,13 @@ class _Progress:
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total, self._done = what, total, 0
-        self._told_s, self._lock = time.monotonic(), threading.Lock()
+        self._told_s = time.monotonic()
 
-    def __call__(self) -> None:
-        with self._lock:
-            self._done += 1
-            if self._done == self._total or time.monotonic() - self._told_s >= _PROGRESS_S:
-                self._told_s = time.monotonic()
-                logger.info("%s %d of %d files", self._what, self._done, self._total)
+    def __call__(self, files: int) -> None:
+        self._done += files
+        if self._done == self._total or time.monotonic() - self._told_s >= _PROGRESS_S:
+            self._told_s = time.monotonic()
+            logger.info("%s %d of %d files", self._what, self._done, self._total)
 
 
 def prepare_dataset(workload: str, module: DataModule[Any], folder: Path, datasets_tsv: Path) -> Manifest:
@@ -94,6 +92,7 @@ def prepare_dataset(workload: str, module: DataModule[Any], folder: Path, datase
     else:
         manifest = preparation.download(datasets_tsv)
     write_manifest(manifest, folder / MANIFEST)
+    manifest = read_manifest(folder / MANIFEST)  # that one knows its digest
     counts = ", ".join(f"{manifest.samples(split)} {split}" for split in SPLITS)
     logger.info("%s: ready with %s samples, digest %s", manifest.dataset, counts, manifest.digest[:16])
     return manifest
@@ -149,12 +148,11 @@ class _Preparation:
         unused = _unused(described.splits, splits)
         for folder, count in described.unused_files.items():
             unused[folder] = unused.get(folder, 0) + count
-        chosen = {split: entries.texts("path") for split, entries in splits.items()}
-        statistics = self._module.statistics(root, chosen)
-        facts = {"unused_files": unused, "splits": splits, "statistics": statistics}
+        facts = {"unused_files": unused, "splits": splits}
         manifest = Manifest.model_validate({**header.model_dump(), **facts})
-        verify_dataset(manifest, self._module, root, _Progress("verified", len(manifest.entries)))
-        return manifest
+        samples = verify_dataset(manifest, self._module, root, _Progress("verified", len(manifest.entries)))
+        chosen = {split: entries.texts("path") for split, entries in splits.items()}
+        return manifest.model_copy(update={"statistics": self._module.statistics(root, chosen, samples)})
 
     def generate(self) -> Manifest:
         """Generate a dataset and verify the written files."""
@@ -166,6 +164,8 @@ class _Preparation:
 
     def download(self, datasets_tsv: Path) -> Manifest:
         """Download the archives, arrange them in the official layout, and verify the result."""
+        from hpcai.data.download import fetch_archive, remember_first_use
+
         rows = _rows(self._settings, datasets_tsv)
         fetched = [(row, fetch_archive(row, self._folder / _ARCHIVE_FOLDER)) for row in rows]
         names = " and ".join(row.file for row in rows)
@@ -188,14 +188,13 @@ class _Preparation:
         if found is None:
             names = ", ".join(path.name for path in sorted(root.iterdir())[:10]) or "nothing"
             raise DatasetError(at(place, OTHER_LAYOUT(found=names, remedy=remedy)))
-        return found
+        return {split: Texts.of(sorted(names)) for split, names in found.items()}
 
     def _examined(self, root: Path, found: Found, **facts: object) -> Manifest:
         """Read and check the samples of a dataset without a manifest; keep the first whole files by name."""
+        chosen = {split: found[split] for split in SPLITS}
         if self._module.one_sample_per_file:
-            chosen = {split: sorted(found[split])[: self._settings.samples(split)] for split in SPLITS}
-        else:
-            chosen = {split: sorted(found[split]) for split in SPLITS}
+            chosen = {split: names[: self._settings.samples(split)] for split, names in chosen.items()}
         progress = _Progress("verified", sum(map(len, chosen.values())))
         manifest = make_manifest(self._header(**facts), self._module, root, chosen, progress)
         splits = {split: self._first(split, manifest.splits[split], root) for split in SPLITS}

@@ -1,11 +1,9 @@
 """Write the shards of a dataset with all processors; a journal beside each lets a killed packing continue."""
 
-import ctypes
 import fcntl
 import json
 import multiprocessing
 import os
-import signal
 import tarfile
 import threading
 import time
@@ -29,10 +27,12 @@ from hpcai.config.benchmark import Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import NO_SPACE
 from hpcai.core.messages import Message, at
-from hpcai.data.manifest import FileEntry, in_parallel
+from hpcai.data.examine import in_parallel
+from hpcai.data.manifest import FileEntry
 from hpcai.data.member_codec import SUFFIXES, Encoding, encode_member
 from hpcai.data.module import DataModule, Member, checksum_of
 from hpcai.data.packed import PackedMember, PackedShard
+from hpcai.data.processes import end_with
 from hpcai.data.table import Table
 
 OTHER_CONTENT = Message(
@@ -50,8 +50,6 @@ PROCESSES_FROM_BYTES = 256 << 20
 _TAR_BLOCK_BYTES = 512
 _CHECK_BYTES = 8 << 20
 _LOCK_PATIENCE_S = 60.0
-_PR_SET_PDEATHSIG = 1
-"""prctl(2), linux/prctl.h."""
 
 
 class _Flag(Protocol):
@@ -251,9 +249,7 @@ _work: list[Callable[[int], Any]] = []
 def _adopt(work: Callable[[int], Any], parent: int) -> None:
     """Take the work over from the parent, which a forked process inherits, and end when the parent is killed."""
     _work[:] = [work]
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-    if os.getppid() != parent:
-        os._exit(1)
+    end_with(parent)
 
 
 def _apply(index: int) -> Any:  # noqa: ANN401

@@ -1,6 +1,5 @@
 """Rows of a manifest as columns: half a million files in tens of megabytes, and in a file read column by column."""
 
-import hashlib
 import re
 import zipfile
 import zlib
@@ -18,16 +17,14 @@ from pydantic_core import CoreSchema, core_schema
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import regular_bytes
 from hpcai.core.messages import Message, at
+from hpcai.data.columns import BLOCK, Array, bounds_of, column_digest, gathered, smallest
 
 DAMAGED = Message("table.damaged", "column {column}: found {found}, expected {expected}; {remedy}")
 
 Row = TypeVar("Row", bound=BaseModel)
-Array = NDArray[Any]
 Kind = Literal["number", "hexadecimal", "text", "numbers"]
-_BLOCK = 4096
-"""Rows that become Python objects together."""
 _BOUNDS = "_bounds"
-_ODD_PART = re.compile(r"(?m)(?:^|/)\.{0,2}(?:/|$)")
+ODD_PART = re.compile(r"(?m)(?:^|/)\.{0,2}(?:/|$)")
 """An empty part of a path, or one that is ``.`` or ``..``; one path per line."""
 _MOST_LETTERS = 500
 
@@ -44,16 +41,6 @@ def _kinds(row: type[BaseModel]) -> dict[str, Kind]:
         else:
             kinds[name] = "hexadecimal" if name.endswith("crc32c") else "text"
     return kinds
-
-
-def _smallest(values: Sequence[int] | Array) -> Array:
-    """Return unsigned numbers in the smallest type that holds them."""
-    array = np.asarray(values, np.uint64)
-    return array.astype(np.min_scalar_type(int(array.max(initial=0))))
-
-
-def _bounds(lengths: Sequence[int] | Array) -> Array:
-    return _smallest(np.concatenate([[0], np.cumsum(lengths, dtype=np.uint64)]))
 
 
 class Table(Sequence[Row], Generic[Row]):
@@ -79,16 +66,16 @@ class Table(Sequence[Row], Generic[Row]):
         for name, kind in _kinds(row).items():
             values = [getattr(one, name) for one in rows]
             if kind == "number":
-                columns[name] = _smallest(values)
+                columns[name] = smallest(values)
             elif kind == "hexadecimal":
                 columns[name] = np.array([int(value, 16) for value in values], np.uint32)
             elif kind == "numbers":
-                columns[name] = _smallest([number for value in values for number in value])
-                columns[name + _BOUNDS] = _bounds([len(value) for value in values])
+                columns[name] = smallest([number for value in values for number in value])
+                columns[name + _BOUNDS] = bounds_of([len(value) for value in values])
             else:
                 encoded = [value.encode() for value in values]
                 columns[name] = np.frombuffer(b"".join(encoded), np.uint8)
-                columns[name + _BOUNDS] = _bounds([len(value) for value in encoded])
+                columns[name + _BOUNDS] = bounds_of([len(value) for value in encoded])
         return cls(row, columns, range(len(rows)))
 
     @classmethod
@@ -96,15 +83,29 @@ class Table(Sequence[Row], Generic[Row]):
         """Return rows as a table, with few of them in memory at a time."""
         remaining = iter(rows)
         blocks: list[Table[Row]] = []
-        while block := list(islice(remaining, _BLOCK)):
+        while block := list(islice(remaining, BLOCK)):
             blocks.append(cls.of(row, block))
-        return blocks[0] if len(blocks) == 1 else cls.copied(row, blocks)
+        return cls.stacked(row, blocks)
+
+    @classmethod
+    def stacked(cls, row: type[Row], tables: Sequence["Table[Row]"]) -> "Table[Row]":
+        """Return the rows of tables that nobody else uses: each of their columns is dropped once it is copied."""
+        if len(tables) == 1:
+            return tables[0]
+        columns: dict[str, Array] = {}
+        for name, kind in _kinds(row).items():
+            columns |= _stacked(name, kind, tables)
+            for table in tables:
+                table.columns = {other: column for other, column in table.columns.items() if other not in columns}
+        return cls(row, columns, range(sum(map(len, tables))))
 
     @classmethod
     def joined(cls, row: type[Row], tables: Sequence["Table[Row]"]) -> "Table[Row]":
         """Return the rows of several tables, one after the other; parts of one file stay there."""
         first = tables[0].columns if tables else {}
         if tables and all(table.columns is first for table in tables):
+            if (rows := adjacent(tables)) is not None:
+                return cls(row, first, rows)
             chosen = np.concatenate([np.asarray(table.chosen, np.int64) for table in tables])
             return cls(row, first, chosen)
         return cls.copied(row, tables)
@@ -114,13 +115,15 @@ class Table(Sequence[Row], Generic[Row]):
         """Return the rows of several tables in columns of their own."""
         columns: dict[str, Array] = {}
         for name, kind in _kinds(row).items():
-            if kind in {"number", "hexadecimal"}:
-                columns[name] = np.concatenate([np.zeros(0, np.uint8), *(table.numbers(name) for table in tables)])
-                continue
-            parts = [table.lists(name) for table in tables]
-            columns[name] = np.concatenate([np.zeros(0, np.uint8), *(flat for flat, _ in parts)])
-            columns[name + _BOUNDS] = _bounds(np.concatenate([np.zeros(0, np.uint64), *(some for _, some in parts)]))
+            columns |= _stacked(name, kind, tables)
         return cls(row, columns, range(sum(map(len, tables))))
+
+    def compact(self) -> "Table[Row]":
+        """Return these rows in columns that have no others; the same ones if they have none."""
+        name, kind = next(iter(_kinds(self.row).items()))
+        rows = len(self.columns[name]) if kind in {"number", "hexadecimal"} else len(self.columns[name + _BOUNDS]) - 1
+        whole = isinstance(self.chosen, range) and self.chosen == range(rows)
+        return self if whole else self.copied(self.row, [self])
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -161,8 +164,8 @@ class Table(Sequence[Row], Generic[Row]):
     def plain_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows as plain values."""
         kinds = _kinds(self.row)
-        for start in range(0, len(self), _BLOCK):
-            block = self[start : start + _BLOCK]
+        for start in range(0, len(self), BLOCK):
+            block = self[start : start + BLOCK]
             columns = [block._values(name, kind) for name, kind in kinds.items()]
             for values in zip(*columns, strict=True):
                 yield dict(zip(kinds, values, strict=True))
@@ -203,6 +206,8 @@ class Table(Sequence[Row], Generic[Row]):
 
     def order(self, name: str) -> NDArray[np.int64]:
         """Return the places of the rows in the order of a column of texts."""
+        if self._is_sorted(name):
+            return np.arange(len(self))
         starts, ends = self._spans(name)
         letters = self.columns[name]
         width = int((ends - starts).max(initial=1))
@@ -212,13 +217,22 @@ class Table(Sequence[Row], Generic[Row]):
             texts[inside, column] = letters[starts[inside] + column]
         return np.argsort(texts.view(f"S{width}")[:, 0], kind="stable")
 
+    def _is_sorted(self, name: str) -> bool:
+        last = ""
+        for start in range(0, len(self), BLOCK):
+            texts = [last, *self[start : start + BLOCK].texts(name)]
+            if any(before > after for before, after in pairwise(texts)):
+                return False
+            last = texts[-1]
+        return True
+
     def lists(self, name: str) -> tuple[Array, NDArray[np.int64]]:
         """Return the tuples of a column, one after the other, and the length of each."""
         starts, ends = self._spans(name)
         lengths, flat = ends - starts, self.columns[name]
         if isinstance(self.chosen, range) and self.chosen.step == 1 and len(starts):
             return flat[starts[0] : ends[-1]], lengths
-        return _gathered(flat, starts, lengths), lengths
+        return gathered(flat, starts, lengths), lengths
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
@@ -246,14 +260,28 @@ class Table(Sequence[Row], Generic[Row]):
         )
 
 
-def _gathered(flat: Array, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Array:
-    """Return spans of an array, one after the other: in blocks, because the place of each number takes eight bytes."""
-    blocks = [flat[:0]]
-    for row in range(0, len(starts), _BLOCK):
-        own = lengths[row : row + _BLOCK]
-        before = np.cumsum(own) - own
-        blocks.append(flat[np.repeat(starts[row : row + _BLOCK] - before, own) + np.arange(int(own.sum()))])
-    return np.concatenate(blocks)
+def _stacked(name: str, kind: Kind, tables: Sequence[Table[Any]]) -> dict[str, Array]:
+    """Return one field of several tables as a column of its own, with its bounds if it has any."""
+    if kind in {"number", "hexadecimal"}:
+        return {name: np.concatenate([np.zeros(0, np.uint8), *(table.numbers(name) for table in tables)])}
+    parts = [table.lists(name) for table in tables]
+    lengths = np.concatenate([np.zeros(0, np.uint64), *(some for _, some in parts)])
+    return {
+        name: np.concatenate([np.zeros(0, np.uint8), *(flat for flat, _ in parts)]),
+        name + _BOUNDS: bounds_of(lengths),
+    }
+
+
+def adjacent(tables: Sequence[Table[Any]]) -> range | None:
+    """Return the place of tables that follow each other in the same columns; None if they do not."""
+    place: range | None = None
+    for table in tables:
+        if table.columns is not tables[0].columns or not isinstance(table.chosen, range) or table.chosen.step != 1:
+            return None
+        if place is not None and table.chosen.start != place.stop:
+            return None
+        place = range(place.start if place is not None else table.chosen.start, table.chosen.stop)
+    return place
 
 
 class StoredColumns(Mapping[str, Array]):
@@ -342,9 +370,9 @@ class StoredColumns(Mapping[str, Array]):
     def _require_paths(self, name: str, letters: Array) -> None:
         """Check that all paths stay below their root and can be printed."""
         found = Table(self._row, {name: letters, name + _BOUNDS: self[name + _BOUNDS]}, range(self._rows))
-        for start in range(0, self._rows, _BLOCK):
-            names = found[start : start + _BLOCK].texts(name)
-            if _ODD_PART.search("\n".join(names)) or not "".join(names).isprintable():
+        for start in range(0, self._rows, BLOCK):
+            names = found[start : start + BLOCK].texts(name)
+            if ODD_PART.search("\n".join(names)) or not "".join(names).isprintable():
                 raise self._damaged(name, "a path that is absolute, unprintable or has '..'", "relative paths")
             if max(map(len, names)) > _MOST_LETTERS:
                 raise self._damaged(name, f"a path of {max(map(len, names))} letters", f"at most {_MOST_LETTERS}")
@@ -352,40 +380,3 @@ class StoredColumns(Mapping[str, Array]):
     def _damaged(self, name: str, found: str, expected: str) -> DatasetError:
         words = DAMAGED(column=name, found=found, expected=expected, remedy=self._remedy)
         return DatasetError(at(str(self._path), words))
-
-
-def column_digest(array: Array) -> str:
-    """Return the SHA-256 of a column, its type included."""
-    whole = hashlib.sha256(array.dtype.str.encode())
-    whole.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return whole.hexdigest()
-
-
-class Paths(Sequence[Path]):
-    """The paths of a table's files, each made when it is looked at."""
-
-    def __init__(self, root: Path, table: Table[Any], field: str) -> None:
-        self._root, self._table, self._field = root, table, field
-
-    def __len__(self) -> int:
-        """Return the number of files."""
-        return len(self._table)
-
-    @overload
-    def __getitem__(self, place: int) -> Path: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> "Paths": ...
-
-    def __getitem__(self, place: int | slice) -> "Path | Paths":
-        """Return a path, or some."""
-        if isinstance(place, slice):
-            return Paths(self._root, self._table[place], self._field)
-        index = range(len(self))[place]
-        return self._root / self._table[index : index + 1].texts(self._field)[0]
-
-    def __iter__(self) -> Iterator[Path]:
-        """Yield the paths."""
-        for start in range(0, len(self), _BLOCK):
-            for text in self._table[start : start + _BLOCK].texts(self._field):
-                yield self._root / text

@@ -17,7 +17,8 @@ from hpcai.config.base import Count, Settings
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import write_atomically
 from hpcai.core.sealed import seal, sealed_model, unseal
-from hpcai.data.table import StoredColumns, Table, column_digest
+from hpcai.data.columns import column_digest
+from hpcai.data.table import StoredColumns, Table, adjacent
 from hpcai.data.tfrecord import read_file
 
 INLINE_NUMBERS = 10_000
@@ -74,14 +75,10 @@ def content_digest(model: BaseModel, exclude: Set[str]) -> str:
 
 def _noted(tables: list[Table[Any]]) -> tuple[bytes, str] | None:
     """Return what a file noted, if the tables are all of its rows in their order."""
-    columns, first = (tables[0].columns if tables else None), 0
-    for table in tables:
-        if table.columns is not columns or table.chosen is None or not isinstance(table.chosen, range):
-            return None
-        if table.chosen != range(first, first + len(table)):
-            return None
-        first += len(table)
-    return columns.noted if isinstance(columns, StoredColumns) else None
+    columns = tables[0].columns if tables else None
+    if not isinstance(columns, StoredColumns) or adjacent(tables) != range(sum(map(len, tables))):
+        return None
+    return columns.noted
 
 
 def write_tabled(model: BaseModel, path: Path, exclude: Set[str]) -> None:
@@ -102,7 +99,7 @@ def write_tabled(model: BaseModel, path: Path, exclude: Set[str]) -> None:
         write_atomically(path, sealed_model(model))
         kept = ""
     else:
-        whole = Table.copied(tables[0].row, tables)
+        whole = Table.joined(tables[0].row, tables).compact()
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **whole.columns)
         content = buffer.getvalue()

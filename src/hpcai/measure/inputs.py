@@ -8,7 +8,7 @@ from hpcai.core.errors import RunRefusedError
 from hpcai.data.manifest import Manifest, read_manifest
 from hpcai.data.pack import read_pack, require_same, require_shards
 from hpcai.data.packed import PackManifest
-from hpcai.data.table import Paths
+from hpcai.data.texts import Paths
 from hpcai.records.run import RunRecord
 
 

@@ -17,7 +17,7 @@ from hpcai.data.pack import input_bytes, read_pack, require_same
 from hpcai.data.packed import PackManifest
 from hpcai.data.stage import StagingResult, node_pieces, preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
-from hpcai.data.table import Paths
+from hpcai.data.texts import Paths
 from hpcai.records.input_reads import InputSizes
 from hpcai.records.run import StagingRecord
 from hpcai.training import collective

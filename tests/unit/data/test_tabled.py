@@ -48,6 +48,27 @@ def test_a_table_gives_back_its_rows():
     assert table.total("bytes") == sum(row.bytes for row in rows)
     assert Table.joined(FileEntry, [table[:9], mixed]) == Table.of(FileEntry, [*rows[:9], *mixed])
     assert table != table[1:]
+    parts = [Table.of(FileEntry, rows[:100]), Table.of(FileEntry, rows[100:])]
+    assert Table.stacked(FileEntry, parts) == table
+
+
+def test_parts_that_follow_each_other_are_written_as_a_copy_of_them(tmp_path, beside):
+    whole = Table.collected(FileEntry, map(entry, range(50)))
+    for name, splits in {
+        "shared": {"train": whole[:30], "validation": whole[30:]},
+        "swapped": {"train": whole[30:], "validation": whole[:30]},
+        "fewer": {"train": whole[:30], "validation": whole[30:40]},
+    }.items():
+        apart = {split: Table.of(FileEntry, list(table)) for split, table in splits.items()}
+        for kind, tables in {"parts": splits, "copies": apart}.items():
+            (tmp_path / name / kind).mkdir(parents=True)
+            model = Manifest.model_validate({**header().model_dump(), "splits": tables})
+            write_manifest(model, tmp_path / name / kind / "manifest.json")
+        found, expected = (
+            {path.name: path.read_bytes() for path in (tmp_path / name / kind).iterdir()}
+            for kind in ("parts", "copies")
+        )
+        assert found == expected
 
 
 @pytest.mark.parametrize("files", [2, 5000])

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from hpcai.config.benchmark import SPLITS, Split
 from hpcai.core.errors import DatasetError
@@ -58,6 +57,8 @@ def generate_dataset(settings: CosmoFlowData, folder: Path, workers: int | None 
     DatasetError
         If a universe of the priors is younger than the oldest snapshot, or a count does not fit int16.
     """
+    import scipy.stats  # noqa: F401  the processes inherit it; to examine samples, nobody needs its 60 MB
+
     _require_old_universes(settings.priors)
     jobs = [_Job(split, number) for split in SPLITS for number in range(settings.samples(split))]
     for split in SPLITS:
@@ -122,6 +123,8 @@ def _require_old_universes(priors: Priors) -> None:
 
 def _draw_parameters(settings: CosmoFlowData, split: Split) -> NDArray[np.float64]:
     """Return scrambled Sobol points in [0, 1)^4: even coverage of the priors with few samples."""
+    from scipy.stats import qmc
+
     scramble = np.random.default_rng([settings.seed, SPLITS.index(split)])
     bits = max(1, (settings.samples(split) - 1).bit_length())
     return np.asarray(qmc.Sobol(len(Priors.model_fields), rng=scramble).random_base2(bits))

@@ -4,6 +4,7 @@ Schema from the MLPerf HPC reference, cosmoflow/prepare.py: ``x`` is one bytes f
 ``y`` a float feature with 4 values.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -69,7 +70,7 @@ def decode_sample(payload: bytes | memoryview, shape: Sequence[int]) -> tuple[Co
     missing = sorted({"x", "y"} - features.keys())
     if missing:
         raise DatasetError(at(f"feature {' and '.join(missing)}", NO_FEATURES(found=sorted(features), remedy=REPAIR)))
-    cubes, y, expected_bytes = features["x"], features["y"], 2 * int(np.prod(shape))
+    cubes, y, expected_bytes = features["x"], features["y"], 2 * math.prod(shape)
     if isinstance(cubes, np.ndarray) or len(cubes) != 1:
         raise DatasetError(f"feature x: found {len(cubes)} values, expected 1 byte string; {REPAIR}")
     if len(cubes[0]) != expected_bytes:

@@ -1,8 +1,8 @@
 """DeepCAM's data: one HDF5 file per frame in the folders train and validation, and ``stats.h5``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from crc32c import crc32c
@@ -71,7 +71,12 @@ class DeepCamDataModule(DataModule[DeepCamData]):
         payload = encode_example({"data": data.tobytes(), "labels": labels.tobytes()})
         yield Member(f"{file.stem}.tfrecord", encode_records([payload]), (0,))
 
-    def statistics(self, root: Path, found: Found) -> dict[str, tuple[float, ...]]:
+    def statistics(
+        self,
+        root: Path,
+        found: Found,
+        examined: Mapping[str, Sequence[Any]] | None = None,  # noqa: ARG002
+    ) -> dict[str, tuple[float, ...]]:
         """Return ``minval`` and ``maxval`` of each channel from ``stats.h5``; its other numbers are only checked.
 
         The file is next to the folders or, as in v0.7, in the training folder.

@@ -124,6 +124,28 @@ def read_year(path: Path, shape: YearShape, numbers: range | None = None) -> Ite
                 check_boxes(f"{path}: /boxes: frame {number}", rows, (shape.height, shape.width))
                 yield image, rows
             first = last
+            del frames, image, rows  # otherwise they stay in memory while the next ones are read
+
+
+def frame_ranges(path: Path, shape: YearShape, least: int) -> list[range]:
+    """Return the frames of a year in ranges that can be read apart, so that each chunk is still unpacked once.
+
+    Parameters
+    ----------
+    path, shape
+        HDF5 file, and its expected extents.
+    least
+        Frames of a range, at least.
+    """
+    try:
+        with _opened(path) as file:
+            fields = _dataset(path, file, "images")
+            _check_layout(path, fields, shape)
+            together = _frames_together(fields)
+    except DatasetError:
+        together = 1  # reading any range tells what is wrong
+    size = together * -(-least // together)
+    return [range(first, min(first + size, shape.frames)) for first in range(0, shape.frames, size)]
 
 
 @contextmanager

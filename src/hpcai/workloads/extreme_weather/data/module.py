@@ -1,8 +1,11 @@
 """ExtremeWeather's data: one HDF5 file per year, in one folder or in the folders train and validation."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import starmap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +24,17 @@ from hpcai.data.module import (
     split_folders,
 )
 from hpcai.data.tfrecord import FRAME_BYTES, encode_records
-from hpcai.workloads.extreme_weather.data.container import BOX_FIELDS, CHANNELS, MAX_BOXES, YearShape, read_year
+from hpcai.workloads.extreme_weather.data.container import (
+    BOX_FIELDS,
+    CHANNELS,
+    MAX_BOXES,
+    YearShape,
+    frame_ranges,
+    read_year,
+)
 from hpcai.workloads.extreme_weather.data.generator import generate_dataset
 from hpcai.workloads.extreme_weather.data.sample import encode_frame, frame_identity
-from hpcai.workloads.extreme_weather.data.statistics import channel_statistics
+from hpcai.workloads.extreme_weather.data.statistics import FrameMoments, channel_statistics, frame_moments
 from hpcai.workloads.extreme_weather.settings import ExtremeWeatherData
 
 NO_ROOM = Message(
@@ -37,6 +47,10 @@ YEARS_MISSING = Message(
     "found {found} of {years} years, expected also {missing}; get the missing files, or correct train_years and "
     "validation_years",
 )
+
+
+_STEP_FRAMES = 8
+"""Frames examined together, two to three seconds of work: nine years give all processors of a node enough to do."""
 
 
 class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
@@ -82,11 +96,22 @@ class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
 
     def examine(self, file: Path) -> FileFacts:
         """Check container, schema, values and boxes of a year, a few frames at a time."""
+        found = [step() for step in self.steps(file)]
+        facts: FileFacts = found[0]
+        return facts
+
+    def steps(self, file: Path) -> Sequence[Callable[[], Any]]:
+        """Return the checksum of a year, then the checks of some frames each, which return their moments."""
+        ranges = frame_ranges(file, self._shape(file), _STEP_FRAMES)
+        return (partial(self._facts, file), *(partial(self._moments, file, numbers) for numbers in ranges))
+
+    def _facts(self, file: Path) -> FileFacts:
         size, crc = file_checksum(file)
-        shape = self._shape(file)
-        for _ in read_year(file, shape):
-            pass
-        return FileFacts(bytes=size, crc32c=crc, records=shape.frames, content_bytes=size, content_crc32c=crc)
+        return FileFacts(size, crc, self._shape(file).frames, size, crc)
+
+    def _moments(self, file: Path, numbers: range) -> list[FrameMoments]:
+        # Without a variable that would keep a frame in memory while the next one is read.
+        return list(starmap(lambda image, _: frame_moments(image), read_year(file, self._shape(file), numbers)))
 
     def member_count(self, facts: FileFacts) -> int:
         """Return the number of frames."""
@@ -105,10 +130,16 @@ class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
             content = encode_records([encode_frame(image, boxes, frame_identity(year, number))])
             yield Member(f"{file.stem}_{number:04d}.tfrecord", content, (0,))
 
-    def statistics(self, root: Path, found: Found) -> dict[str, tuple[float, ...]]:
+    def statistics(
+        self, root: Path, found: Found, examined: Mapping[str, Sequence[Any]] | None = None
+    ) -> dict[str, tuple[float, ...]]:
         """Return mean and standard deviation of each channel over the training years."""
-        files = [root / name for name in found["train"]]
-        return channel_statistics(image for file in files for image, _ in read_year(file, self._shape(file)))
+        known = examined or {}
+        return channel_statistics(
+            moments
+            for name in found["train"]
+            for moments in known.get(name) or self._moments(root / name, range(self._shape(root / name).frames))
+        )
 
     def generate(self, folder: Path) -> dict[str, object]:
         """Write generated years."""

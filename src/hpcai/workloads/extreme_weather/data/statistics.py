@@ -1,6 +1,7 @@
 """Mean and standard deviation of each channel, over datasets of any size."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,27 @@ CONSTANT = Message(
 )
 
 
-def channel_statistics(images: Iterable[NDArray[np.float32]]) -> dict[str, tuple[float, ...]]:
+@dataclass(frozen=True)
+class FrameMoments:
+    """Pixels of a frame, and of each channel the mean and the sum of squared deviations from it."""
+
+    pixels: int
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
+def frame_moments(image: NDArray[np.float32]) -> FrameMoments:
+    """Return the moments of one frame (16, height, width)."""
+    mean, squares = np.zeros(len(image)), np.zeros(len(image))
+    for channel, field in enumerate(image):  # all channels together take four times the frame's memory
+        values = field.reshape(-1).astype(np.float64)
+        mean[channel] = values.mean()
+        values -= mean[channel]
+        squares[channel] = np.square(values, out=values).sum()
+    return FrameMoments(image[0].size, mean, squares)
+
+
+def channel_statistics(frames: Iterable[FrameMoments]) -> dict[str, tuple[float, ...]]:
     """Return ``mean`` and ``standard_deviation`` of the channels over all frames, one number each.
 
     Sums of squared deviations are merged frame by frame in float64. This stays accurate where a plain sum of squares
@@ -24,8 +45,8 @@ def channel_statistics(images: Iterable[NDArray[np.float32]]) -> dict[str, tuple
 
     Parameters
     ----------
-    images
-        Frames (16, height, width), all of one size.
+    frames
+        Their moments, in order.
 
     Raises
     ------
@@ -35,12 +56,10 @@ def channel_statistics(images: Iterable[NDArray[np.float32]]) -> dict[str, tuple
     count = 0
     mean = np.zeros(len(CHANNELS))
     squares = np.zeros(len(CHANNELS))
-    for image in images:
-        values = image.reshape(len(CHANNELS), -1).astype(np.float64)
-        frame_mean = values.mean(axis=1)
-        added, total = values.shape[1], count + values.shape[1]
-        difference = frame_mean - mean
-        squares += ((values - frame_mean[:, None]) ** 2).sum(axis=1) + difference**2 * (count * added / total)
+    for frame in frames:
+        added, total = frame.pixels, count + frame.pixels
+        difference = frame.mean - mean
+        squares += frame.squares + difference**2 * (count * added / total)
         mean += difference * (added / total)
         count = total
     if count == 0:

@@ -5,7 +5,7 @@ import pytest
 from unit.refusals import refused
 
 from hpcai.core.errors import DatasetError
-from hpcai.workloads.extreme_weather.data.statistics import CONSTANT, channel_statistics
+from hpcai.workloads.extreme_weather.data.statistics import CONSTANT, channel_statistics, frame_moments
 
 
 def frames(count: int) -> np.ndarray:
@@ -16,7 +16,7 @@ def frames(count: int) -> np.ndarray:
 @pytest.mark.parametrize("count", [1, 5])
 def test_equal_to_numpy(count: int) -> None:
     images = frames(count)
-    found = channel_statistics(iter(images))
+    found = channel_statistics(map(frame_moments, images))
     wide = images.astype(np.float64)
     np.testing.assert_allclose(found["mean"], wide.mean(axis=(0, 2, 3)), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found["standard_deviation"], wide.std(axis=(0, 2, 3)), rtol=1e-10)
@@ -26,7 +26,7 @@ def test_constant_channel() -> None:
     images = frames(2)
     images[:, 1] = 101_325
     with refused(DatasetError, CONSTANT, place="statistics: channel PS", value=0.0):
-        channel_statistics(iter(images))
+        channel_statistics(map(frame_moments, images))
 
 
 def test_no_frame() -> None:

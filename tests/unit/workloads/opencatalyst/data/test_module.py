@@ -1,6 +1,7 @@
 """The data module: generated files, examination, conversion, statistics, and the published archives."""
 
 import lzma
+import os
 import tarfile
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive, read_catalogue
 from hpcai.data.module import CHANGED_FILE
 from hpcai.data.tfrecord import FRAME_BYTES, Content, split_records
+from hpcai.workloads.opencatalyst.data import module
 from hpcai.workloads.opencatalyst.data.container import read_graphs
 from hpcai.workloads.opencatalyst.data.extxyz import NO_SPLIT, split_of
 from hpcai.workloads.opencatalyst.data.generator import generate_dataset, graph_limits
@@ -107,7 +109,7 @@ def test_a_changed_file_is_not_converted(generated: Path, tmp_path: Path) -> Non
         list(MODULE.members(path, facts))
 
 
-def test_statistics_are_those_of_the_graphs(generated: Path) -> None:
+def test_statistics_are_those_of_the_graphs(generated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = MODULE.find(generated)
     assert found is not None
     statistics = MODULE.statistics(generated, found)
@@ -121,6 +123,9 @@ def test_statistics_are_those_of_the_graphs(generated: Path) -> None:
     assert statistics["standard_deviation_edges"] == (pytest.approx(np.std(edges)),)
     assert (statistics["max_atoms"], statistics["max_edges"]) == ((max(atoms),), (max(edges),))
     assert statistics["mean_triplets"] == (pytest.approx(np.mean([count_triplets(graph) for graph in graphs])),)
+    assert statistics == MODULE.statistics(generated, found)
+    monkeypatch.setattr(module, "PROCESSES_FROM_GRAPHS", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(2))
     assert statistics == MODULE.statistics(generated, found)
 
 
