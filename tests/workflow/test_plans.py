@@ -1,6 +1,5 @@
 """Plans: the controller writes them for the jobs that will run, and a changed one calls its job again."""
 
-import os
 import shutil
 
 import pytest
@@ -32,10 +31,10 @@ def site(project, tmp_path, monkeypatch):
     """A project whose data are there, whose files may be changed, and whose runs take no time."""
     shutil.copytree(ROOT / "tests/config", tmp_path / "config")
     project.study = tmp_path / "config/weak.yaml"
-    (tmp_path / "programs").mkdir()
-    (tmp_path / "programs/hpcai").write_text(FAKE_HPCAI)
-    (tmp_path / "programs/hpcai").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:{os.environ['PATH']}")
+    (tmp_path / "fake_hpcai").write_text(FAKE_HPCAI)
+    # A function of the shell of each job: rules call the hpcai beside snakemake whatever comes first on the PATH.
+    (tmp_path / "functions").write_text(f'hpcai() {{ sh "{tmp_path / "fake_hpcai"}" "$@"; }}\n')
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "functions"))
     for file in ("manifest.json", "packed/packed.json"):
         made = project.directory / "data/cosmoflow_mini" / file
         made.parent.mkdir(parents=True, exist_ok=True)
