@@ -48,7 +48,7 @@ def fit_process(inputs: Floats, targets: Floats, seed: int) -> Callable[[Floats]
         Of the starts of the search.
     """
     means, deviations = inputs.mean(axis=0), inputs.std(axis=0)
-    kept = deviations > 0
+    kept = np.ptp(inputs, axis=0) > 0  # the deviation of equal numbers may be a rounding error
     scaled = (inputs[:, kept] - means[kept]) / deviations[kept]
     middle, spread = float(targets.mean()), float(targets.std()) or 1.0
     values = (targets - middle) / spread

@@ -11,6 +11,7 @@ from typing import get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
@@ -28,6 +29,12 @@ FOLDS = 5
 """Parts of the random blocks, each estimated from the others."""
 MEDIAN_GOAL_RATIO, P90_GOAL_RATIO = 0.08, 0.20
 TOO_FEW = Message("regression.too_few", "{found} timed blocks of others, expected at least {least}")
+FARTHEST = float(np.log(2))
+"""How far a size may lie beyond those that were learnt, as a logarithm: further out, a regressor says anything."""
+OUTSIDE = Message(
+    "regression.outside",
+    "a size is more than twice as far out as those of its kind that were timed: no time is guessed",
+)
 KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
 SIZES = (
     "work_flop", "moved_bytes", "passed_bytes", "operation_count", "product_count", "product_rows", "product_columns",
@@ -112,7 +119,31 @@ def _estimate(own: pd.DataFrame, others: pd.DataFrame, found: pd.DataFrame, how:
     targets = np.log(timed["time_s"].to_numpy(float) / rates.roofline_s(timed))
     estimate = (train or train_by_kind)(describe_blocks(timed), targets, seed)
     known = own[own["moved_bytes"] > 0]
-    found.loc[known.index, "estimated_s"] = np.exp(estimate(describe_blocks(known))) * rates.roofline_s(known)
+    near = find_near(describe_blocks(timed), describe_blocks(known))
+    found.loc[known.index[~near], "estimate_reason"] = OUTSIDE()
+    known = known[near]
+    if len(known):
+        found.loc[known.index, "estimated_s"] = np.exp(estimate(describe_blocks(known))) * rates.roofline_s(known)
+
+
+def find_near(learnt: Floats, asked: Floats) -> NDArray[np.bool_]:
+    """Return which blocks have sizes among those of their kind that were learnt, or little beyond, shape (asked,).
+
+    Parameters
+    ----------
+    learnt, asked
+        Of `describe_blocks`, shape (blocks, sizes and kinds).
+    """
+    sizes, kinds = slice(len(SIZES)), slice(len(SIZES), None)
+    near = np.zeros(len(asked), dtype=bool)
+    places = asked[:, kinds].argmax(axis=1)
+    for place in np.unique(places):
+        alike = learnt[learnt[:, kinds][:, place] > 0]
+        known = (alike if len(alike) >= LEAST_OF_KIND else learnt)[:, sizes]
+        low, high = known.min(axis=0) - FARTHEST, known.max(axis=0) + FARTHEST
+        own = asked[places == place][:, sizes]
+        near[places == place] = ((own >= low) & (own <= high)).all(axis=1)
+    return near
 
 
 def _with_errors(blocks: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:

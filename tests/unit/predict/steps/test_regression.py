@@ -13,6 +13,7 @@ from hpcai.predict.steps.regression import (
     LEAST_BLOCKS,
     OF_NETWORKS,
     OF_RANDOM_SIZES,
+    OUTSIDE,
     SIZES,
     TOO_FEW,
     describe_blocks,
@@ -157,3 +158,24 @@ def test_the_gradient_of_the_likelihood_is_right():
         for step in steps
     ]
     np.testing.assert_allclose(gradient, expected, rtol=1e-4)
+
+
+def test_a_size_that_never_differed_says_nothing_although_its_deviation_is_a_rounding_error():
+    drawn = np.random.default_rng(3)
+    inputs = np.column_stack([drawn.normal(size=60), np.full(60, np.log1p(13.0))])
+    assert 0 < inputs[:, 1].std() < 1e-12
+    estimate = fit_process(inputs, inputs[:, 0], 1)
+    asked = np.array([[0.5, np.log1p(13.0)], [0.5, np.log1p(40.0)]])
+    assert estimate(asked)[0] == estimate(asked)[1]
+
+
+def test_no_time_is_guessed_far_outside_of_the_sizes_of_a_kind_that_were_timed():
+    asked = make_blocks("a", 4).astype({"product_rows": float})
+    asked.loc[1, "product_rows"] *= 1.9
+    asked.loc[2, "product_rows"] *= 4
+    asked.loc[3, "kind"] = "sparse"  # of a kind that was not timed: like all kinds
+    times = judge(asked, make_blocks("b", LEAST_BLOCKS), train=Spy())["block_times"]
+    own = times[times["network"] == "a"]
+    assert own["estimated_s"].notna().tolist() == [True, True, False, True]
+    assert own["estimate_reason"].map(bool).tolist() == [False, False, True, False]
+    assert OUTSIDE.find_in(own["estimate_reason"].iloc[2]) is not None
