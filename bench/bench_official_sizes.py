@@ -81,6 +81,8 @@ def main() -> None:
         seconds, _, memory = start_rank(rank / "manifest.json", rank / "packed.json", rank / "node")
         print(f"{seconds:.2f} {memory:.0f}")
         return None
+    if options.folder:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="hpcai-bench-", dir=options.folder) as name:
         folder = Path(name)
         if options.rehearse:
