@@ -14,7 +14,6 @@ from hpcai.cli.options import Command, StudyResults, TableOrJson, count, option,
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import write_asked
 from hpcai.core.messages import Message, at
-from hpcai.core.table_files import read_parquet
 from hpcai.core.text_table import say_table
 from hpcai.predict.scales.exchange import cycle_of
 from hpcai.predict.scales.held_out import (
@@ -29,7 +28,7 @@ from hpcai.predict.scales.held_out import (
     tabulate_cases,
 )
 from hpcai.predict.scales.host_speed import HostSpeed, read_host_speed
-from hpcai.predict.scales.measured import NO_BLOCKS, MeasuredScales, find_files, read_measured_scales
+from hpcai.predict.scales.measured import NO_BLOCKS, MeasuredScales, find_files, read_measured_scales, read_table
 from hpcai.predict.scales.model import Asked, ScaleStep
 from hpcai.predict.scales.starts import predict_from_all, say_scales
 from hpcai.predict.scales.trained import predict_trained, read_trained
@@ -170,7 +169,7 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
 def _read_host(measured: MeasuredScales, question: Question) -> HostSpeed:
     if not question.host_speed:
         return HostSpeed()
-    return read_host_speed(question.host_speed, measured.points, read_parquet(question.results / "tables/runs.parquet"))
+    return read_host_speed(question.host_speed, measured.points, read_table(question.results / "tables/runs.parquet"))
 
 
 def _usual(own: Sequence["Point"]) -> "Point":

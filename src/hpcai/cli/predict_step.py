@@ -48,7 +48,7 @@ class Question:
 def step(question: Question) -> None:
     """Predict training steps as the sum of their fused blocks, each timed alone, next to the same steps measured.
 
-    Nothing is fitted. Times are processor time of one thread, without input and gradient exchange.
+    Nothing is fitted. Times are those of one thread, without input and gradient exchange.
     """
     report = _choose(read_part(BlocksReport, question.blocks, MADE_BY), question)
     source = str(question.blocks)

@@ -141,7 +141,7 @@ def test_a_table_of_another_version_is_one_sentence(results, table, lost):
     file = results / f"tables/{table}.parquet"
     write_parquet(read_parquet(file).drop(columns=lost), file)
     with refusals.refused(ConfigError, measured.OTHER_VERSION, missing=lost):
-        call(["predict", "scale", str(results)])
+        call(["predict", "scale", str(results), "--benchmark", "one", "--host-speed", str(results)])
 
 
 def test_no_other_columns_are_needed(results):

@@ -30,6 +30,7 @@ NEEDED = {
     ),
     "links": ("what", "engine", "scope", "ranks", "bytes", "time_s", "time_min_s"),
     "contention": ("benchmark", "ranks", "instances", "contention_ratio"),
+    "runs": (*POINT, "machine", "started_utc"),
 }
 """Columns of the tables that predictions cannot do without."""
 NO_TABLES = Message("scales.no_tables", "no table {name}: found no study's results, expected those of `hpcai run`")

@@ -117,13 +117,14 @@ def _estimate(own: pd.DataFrame, others: pd.DataFrame, found: pd.DataFrame, how:
         return
     rates = find_rates(timed)
     targets = np.log(timed["time_s"].to_numpy(float) / rates.roofline_s(timed))
-    estimate = (train or train_by_kind)(describe_blocks(timed), targets, seed)
+    learnt = describe_blocks(timed)
+    estimate = (train or train_by_kind)(learnt, targets, seed)
     known = own[own["moved_bytes"] > 0]
-    near = find_near(describe_blocks(timed), describe_blocks(known))
+    asked = describe_blocks(known)
+    near = find_near(learnt, asked)
     found.loc[known.index[~near], "estimate_reason"] = OUTSIDE()
-    known = known[near]
-    if len(known):
-        found.loc[known.index, "estimated_s"] = np.exp(estimate(describe_blocks(known))) * rates.roofline_s(known)
+    if near.any():
+        found.loc[known.index[near], "estimated_s"] = np.exp(estimate(asked[near])) * rates.roofline_s(known[near])
 
 
 def find_near(learnt: Floats, asked: Floats) -> NDArray[np.bool_]:
@@ -134,16 +135,25 @@ def find_near(learnt: Floats, asked: Floats) -> NDArray[np.bool_]:
     learnt, asked
         Of `describe_blocks`, shape (blocks, sizes and kinds).
     """
-    sizes, kinds = slice(len(SIZES)), slice(len(SIZES), None)
     near = np.zeros(len(asked), dtype=bool)
-    places = asked[:, kinds].argmax(axis=1)
+    places = _places(learnt, asked)
     for place in np.unique(places):
-        alike = learnt[learnt[:, kinds][:, place] > 0]
-        known = (alike if len(alike) >= LEAST_OF_KIND else learnt)[:, sizes]
+        known, own = learnt[_has_kind(learnt, place), : len(SIZES)], asked[places == place, : len(SIZES)]
         low, high = known.min(axis=0) - FARTHEST, known.max(axis=0) + FARTHEST
-        own = asked[places == place][:, sizes]
         near[places == place] = ((own >= low) & (own <= high)).all(axis=1)
     return near
+
+
+def _places(learnt: Floats, asked: Floats) -> NDArray[np.int64]:
+    """Return the place of each block's kind, or `ANY_KIND` if too few blocks of it were learnt."""
+    counts = (learnt[:, len(SIZES) :] > 0).sum(axis=0)
+    places = asked[:, len(SIZES) :].argmax(axis=1)
+    return np.where(counts[places] < LEAST_OF_KIND, ANY_KIND, places)
+
+
+def _has_kind(blocks: Floats, place: int) -> NDArray[np.bool_]:
+    """Return which blocks are of the kind at a place, or all for `ANY_KIND`."""
+    return np.ones(len(blocks), bool) if place == ANY_KIND else blocks[:, len(SIZES) + place] > 0
 
 
 def _with_errors(blocks: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
@@ -172,17 +182,14 @@ def train_by_kind(inputs: Floats, targets: Floats, seed: int) -> Callable[[Float
     seed
         Of starts.
     """
-    kinds = slice(len(SIZES), None)
-    counts = (inputs[:, kinds] > 0).sum(axis=0)
     fitted: dict[int, Callable[[Floats], Floats]] = {}
 
     def fit(place: int) -> Callable[[Floats], Floats]:
-        own = inputs[:, kinds][:, place] > 0 if place != ANY_KIND else np.ones(len(inputs), bool)
+        own = _has_kind(inputs, place)
         return fit_process(inputs[own], targets[own], seed)
 
     def estimate(asked: Floats) -> Floats:
-        places = asked[:, kinds].argmax(axis=1)
-        places = np.where(counts[places] < LEAST_OF_KIND, ANY_KIND, places)
+        places = _places(inputs, asked)
         found = np.empty(len(asked))
         for place in np.unique(places):
             if place not in fitted:
