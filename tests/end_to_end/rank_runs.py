@@ -20,6 +20,7 @@ from hpcai.data.pack import pack_dataset
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
 from hpcai.data.stage_folder import every_stage
+from hpcai.profiles.instrument import Instrument
 from hpcai.records.files import read_part
 from hpcai.records.run import EpochRecord, RankReport, TrainingReport
 
@@ -76,11 +77,21 @@ class Prepared:
     folder: Path
     python: str = sys.executable
 
-    def run(self, name: str, plan: RunPlan, meddle: Meddle | None = None, program: Sequence[str] = RANK_PROGRAM) -> Run:
+    def run(
+        self,
+        name: str,
+        plan: RunPlan,
+        meddle: Meddle | None = None,
+        program: Sequence[str] = RANK_PROGRAM,
+        instrument: Instrument | None = None,
+    ) -> Run:
         raw = self.folder / name
         raw.mkdir()
         write_plan(plan, raw / "plan.json")
         program = [self.python, *program, "--plan", str(raw / "plan.json"), "--raw", str(raw)]
+        if instrument is not None:
+            instrument.before(raw, [self.pack.parent, every_stage(self.scratch(name))])
+            program = instrument.wrap(program, raw)
         data = ["--manifest", str(self.manifest), "--scratch", str(self.scratch(name)), "--page-cache", "kept"]
         if plan.benchmark.staging.place == "node_local":
             data += ["--pack", str(self.pack)]

@@ -1,6 +1,7 @@
 """The training loop for all benchmarks: initialisation, staging, epochs of training and evaluation, stop."""
 
 import gc
+import statistics
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -110,7 +111,7 @@ class Training:
             import_s=imported_s,
             started_monotonic_s=start.monotonic_s,
             run_s=run_s,
-            step_time_median_s=float(np.median(self._step_times_s)),
+            step_time_median_s=statistics.median(self._step_times_s),
             longest_gap_s=longest_gap_s,
             stalls=find_stalls(self._step_times_s, evaluation_times(epochs)),
             cache_s=cache_s,
@@ -353,7 +354,7 @@ def epoch_record(epoch: int, rate: float, steps: Sequence[Step], train_s: float,
         evaluation_s=None,
         learning_rate=rate,
         train_loss=float(np.mean([step.train_loss for step in steps])),
-        step_time_median_s=float(np.median(times_s)),
+        step_time_median_s=statistics.median(times_s),
         step_time_p95_s=float(np.percentile(times_s, 95)),
         step_time_max_s=max(times_s),
     )

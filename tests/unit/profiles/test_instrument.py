@@ -214,6 +214,19 @@ def test_darshan_watches_the_data_and_nothing_else(tmp_path):
     assert len(list((tmp_path / "darshan").glob("*/*/*"))) == 2
 
 
+def test_ranks_under_darshan_differ_in_their_name_alone(tmp_path):
+    prepare_darshan(tmp_path, [])
+    program = [sys.executable, "-c", "import os; print(os.environ['LOGNAME'], os.getpid(), os.environ['KEPT'])"]
+    command = ["sh", str(tmp_path / "own_name.sh"), *program]
+    printed = [
+        subprocess.run(command, env={"LOGNAME": "me", "KEPT": "a b"}, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    names = [line.split()[0] for line in printed]
+    assert [line.split() for line in printed] == [[name, name.removeprefix("me."), "a", "b"] for name in names]
+    assert len(set(names)) == 2
+
+
 def test_a_tool_is_put_around_the_first_rank_alone(tmp_path):
     tool = Instrument("tool", first_rank_prefix=("env", "WATCHED={raw}"))
     program = [sys.executable, "-c", "import os; print(os.environ.get('WATCHED', 'alone'))"]
@@ -228,7 +241,7 @@ def test_a_tool_is_put_around_the_first_rank_alone(tmp_path):
 def test_a_prefix_is_put_around_every_rank(tmp_path):
     library = DarshanLibrary(tmp_path / "libdarshan.so")
     command = Instrument("Darshan", prefix=library.command).wrap(["program"], tmp_path)
-    assert command[0] == "env"
+    assert command[:3] == ["sh", f"{tmp_path}/own_name.sh", "env"]
     assert command[-1] == "program"
     assert f"DARSHAN_LOGPATH={tmp_path}/darshan" in command
     job = next(word for word in command if word.startswith("HPCAI_DARSHAN_JOB=")).partition("=")[2]

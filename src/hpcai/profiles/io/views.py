@@ -24,11 +24,16 @@ from hpcai.profiles.views import as_view, join_views
 from hpcai.records.files import RAW
 from hpcai.records.input_window import TOOL
 
-STAGING = "staging"
+STAGING, TRAINING_INPUT = "staging", "training input"
 
 NOBODY_READ = Message(
     "io.nobody_read",
     "{folder}: Darshan recorded no reads of the data; see darshan.conf and output.log in raw/",
+)
+FEWER_LOGS = Message(
+    "io.fewer_logs",
+    "{folder}: found Darshan's logs of {found} ranks that read the training input, expected {ranks}; profile the run "
+    "again",
 )
 
 
@@ -73,6 +78,8 @@ def _darshan_views(profile: Profile) -> dict[str, pd.DataFrame]:
         root, reading = _read(logs, data.folder)
         files = read_darshan_files(logs, root).table
         module = data_module(reading.table)
+        if data.role == TRAINING_INPUT:
+            _require_all_ranks(profile, reading.table, logs[0].parent)
         setting = IoSetting(
             page_cache=data.page_cache,
             dataset_bytes=data.bytes,
@@ -90,6 +97,17 @@ def _darshan_views(profile: Profile) -> dict[str, pd.DataFrame]:
         "io_workers": join_views("io_workers", workers),
         "input_stages": as_view("input_stages", []),
     }
+
+
+def _require_all_ranks(profile: Profile, processes: pd.DataFrame, folder: Path) -> None:
+    """Refuse logs of a part of the ranks, whose bytes and rates would be taken for those of all.
+
+    Without MPI each rank writes a log; with it there is one log of all. A log has a row for each module and rank.
+    """
+    workers = processes[processes["is_worker"].fillna(value=False)].drop_duplicates("log")
+    found, ranks = int(workers["processes"].sum()), profile.plan.point.ranks
+    if 0 < found < ranks:
+        raise ParseError(FEWER_LOGS(folder=folder, found=found, ranks=ranks))
 
 
 def _read(logs: list[Path], folder: Path) -> tuple[str, Reading]:
@@ -112,12 +130,12 @@ def _folders(profile: Profile) -> list[Data]:
         folder, packed = Path(options["--pack"]).parent, read_pack(Path(options["--pack"]))
         if profile.plan.benchmark.staging.place == "none":  # packed data, used for training in place
             shards_bytes = input_bytes(packed, "train", staged=False)
-            return [Data("training input", folder, float(shards_bytes), cache)]
+            return [Data(TRAINING_INPUT, folder, float(shards_bytes), cache)]
         content_bytes = input_bytes(packed, "train", staged=True)
         return [
             Data(STAGING, folder, float(packed.packed_bytes), cache),
-            Data("training input", every_stage(Path(options["--scratch"])), float(content_bytes), "warm"),
+            Data(TRAINING_INPUT, every_stage(Path(options["--scratch"])), float(content_bytes), "warm"),
         ]
     manifest = read_manifest(manifest_path)
     stored_bytes = float(manifest.files("train").total("bytes"))
-    return [Data("training input", manifest.root(manifest_path), stored_bytes, cache)]
+    return [Data(TRAINING_INPUT, manifest.root(manifest_path), stored_bytes, cache)]

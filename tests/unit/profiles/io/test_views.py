@@ -11,7 +11,7 @@ from unit.record_factory import make_benchmark
 from hpcai.core.errors import ParseError
 from hpcai.parsers.reading import Reading
 from hpcai.profiles.io import views as module
-from hpcai.profiles.io.views import NOBODY_READ, io_views
+from hpcai.profiles.io.views import FEWER_LOGS, NOBODY_READ, io_views
 
 WORKER = {
     "log": "a.darshan", "job": "1", "process_id": 7, "rank": 0, "processes": 1, "executable": "python", "files": 2,
@@ -79,3 +79,8 @@ def test_a_linked_folder_is_found_under_either_name(views, tmp_path):
 def test_logs_in_which_nobody_read_data_are_not_readable(views):
     with pytest.raises(ParseError, match=NOBODY_READ.pattern):
         views(OPTIONS, set())
+
+
+def test_logs_of_a_part_of_the_ranks_are_not_those_of_all(views):
+    with pytest.raises(ParseError, match=FEWER_LOGS.pattern):
+        views(OPTIONS, {"/data/packed", "/scratch/a1@*"}, ranks_per_node=2)
