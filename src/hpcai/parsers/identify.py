@@ -46,7 +46,11 @@ TEXT: tuple[tuple[str, str], ...] = (
     (r"^#\s*Entity", "output of dcgmi dmon"),
     (r"ConsumedEnergy", "a table of sacct"),
     (r"^TABLE,|^Region,|^STRUCT,Info", "output of LIKWID"),
-    (r"^# started on |^[^,;\n]*+[,;](msec)?[,;](task|cpu)-clock[,;]", "output of perf stat"),
+    (
+        r"^# started on |^[^,;\n]*+[,;](msec)?[,;](task|cpu)-clock[,;]|"
+        r"^ *Performance counter stats for |^# +time +counts +unit +events",
+        "output of perf stat",
+    ),
     (r"^timestamp,.*_watts", "a log of node power"),
     (r"^monotonic_s,", "samples of this project's power meters"),
     (r'\A"?(?i:timestamps?|time|date[_ ]?time)(_m?s|_us|_ns)?"?\s*([\[(]\w+[\])])?\s*[,;\t]', "a table by time"),

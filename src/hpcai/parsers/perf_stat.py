@@ -1,8 +1,13 @@
-"""Counters of ``perf stat -x SEPARATOR``, whole runs and intervals (perf-stat manual, section CSV FORMAT)."""
+"""Counters of ``perf stat``, whole runs and intervals: as fields (perf-stat manual, section CSV FORMAT) or as printed.
+
+What is printed for people has fewer digits and no run times: it is read for what others recorded. Our own captures are
+fields.
+"""
 
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,7 @@ SHARED = Message(
 )
 OTHER_RATE = Message("perf_stat.other_rate", "{value:g} in {run_s:g} s is not {rate:g}")
 
-TOOL = "output of perf stat -x"
+TOOL = "output of perf stat"
 COLUMNS = (
     "time_s", "place", "cpus", "event", "value", "unit", "variation_ratio", "run_time_s", "enabled_ratio",
     "derived", "derived_unit", "reason",
@@ -28,6 +33,13 @@ UNITS = {
     "MiB": ("byte", 2.0**20), "GiB": ("byte", 2.0**30),
 }  # fmt: skip
 """Units with their SI units and factors; "" is a count. A line with another unit is omitted."""
+PRINTED_BESIDE = {
+    "variation": r"\( *\+- *(\d+\.\d+)%",
+    "enabled": r"\((\d+\.\d\d)%\)",
+    "derived": rf"# *({NUMBER})",
+    "derived_unit": rf"# *{NUMBER} *(.*?) *(?:\(|$)",
+}
+"""Where a printed line has what follows its event."""
 RATES = {"/sec": 1.0, "K/sec": 1e3, "M/sec": 1e6, "G/sec": 1e9}
 SHORTEST_COMPARED_S = 0.01
 """Shortest run whose rates are checked [s]: events are switched on microseconds apart, which distorts shorter ones."""
@@ -41,7 +53,7 @@ def read_perf_stat(path: Path, separator: str | None = None) -> Reading:
     Parameters
     ----------
     path
-        Output file of ``perf stat -x SEPARATOR [-I ms] [-A | --per-socket ...] [-r n]``.
+        Output file of ``perf stat [-x SEPARATOR] [-I ms] [-A | --per-socket ...] [-r n]``.
     separator
         Field separator; detected if it is one of ``, ; | : !``, a tab or a blank.
 
@@ -50,7 +62,8 @@ def read_perf_stat(path: Path, separator: str | None = None) -> Reading:
     Reading
         One row per event, place and interval: time stamp [s since start; NaN without -I], place (CPU or socket; empty
         for all), value in ``unit`` (SI; "" for a count), NaN with a ``reason`` if the event was not supported or not
-        counted. ``enabled_ratio`` below 1: the counter was multiplexed and perf scaled the value.
+        counted. ``enabled_ratio`` below 1: the counter was multiplexed and perf scaled the value. Without -x run times
+        are NaN.
         The format has no end mark: lines lost after a line end are noticed only with -I.
 
     Raises
@@ -60,12 +73,16 @@ def read_perf_stat(path: Path, separator: str | None = None) -> Reading:
     """
     findings = Findings(path, TOOL)
     lines, torn = read_whole_lines(path, TOOL)
-    pattern = _layout(separator or _find_separator(lines))
+    pattern = _layout(separator) if separator else _find_layout(lines)
     for number, line in enumerate(lines, 1):
         if line.startswith("#"):
             findings.facts["runs"] = int(findings.facts.get("runs") or 0) + line.startswith("# started on")
+        elif pattern is None:
+            if not _is_beside_the_table(line):
+                _add(findings, number, _printed_fields(line))
         elif line.strip(" ,;|:!\t") and not _continues(line):
-            _add(findings, number, pattern.fullmatch(line))
+            match = pattern.fullmatch(line)
+            _add(findings, number, match and match.groupdict(""))
     if torn:
         findings.leave_out(len(lines) + 1, "the last line was truncated")
     _check_intervals(findings)
@@ -87,10 +104,48 @@ def _layout(separator: str) -> re.Pattern[str]:
     )
 
 
-def _find_separator(lines: list[str]) -> str:
-    layouts = {mark: _layout(mark) for mark in SEPARATORS}
-    fitting = {mark: sum(layout.fullmatch(line) is not None for line in lines) for mark, layout in layouts.items()}
-    return max(fitting, key=lambda mark: fitting[mark])
+def _find_layout(lines: list[str]) -> re.Pattern[str] | None:
+    """Return the layout of fields that fits most lines; None: what is printed for people."""
+    layouts = [_layout(mark) for mark in SEPARATORS]
+    fitting = [sum(layout.fullmatch(line) is not None for line in lines) for layout in layouts]
+    printed = sum(_printed_fields(line) is not None for line in lines)
+    return layouts[fitting.index(max(fitting))] if max(fitting) >= printed else None
+
+
+def _printed_fields(line: str) -> dict[str, str] | None:
+    """Return the fields of a line that is printed for people; None: it is none.
+
+    ``[time] [place [cpus]] value [unit] event [# derived] [( +- variation )] [(enabled)]``
+    """
+    head = re.sub(r"<not (\w+)>", r"<not_\1>", line).partition("#")[0].partition("(")[0].split()
+    fields = dict.fromkeys(("time", "place", "cpus"), "")
+    if head and re.fullmatch(r"\d+\.\d{9}", head[0]):
+        fields["time"] = head.pop(0)
+    if head and re.fullmatch(r"(?:CPU|[SNC])\d+[-\w]*", head[0]):
+        fields["place"] = head.pop(0)
+        fields["cpus"] = head.pop(0) if len(head) > 2 and head[0].isdigit() and _is_printed_number(head[1]) else ""
+    if len(head) not in (2, 3) or not _is_printed_number(head[0]) or not re.match(r"[A-Za-z_]", head[-1]):
+        return None
+    if "." in head[0] and len(head) == 2:
+        return None  # a count has no decimals: this one was printed where points group digits
+    for name, pattern in PRINTED_BESIDE.items():
+        found = re.search(pattern, line)
+        fields[name] = found[1] if found else ""
+    value = head[0].replace(",", "").replace("_", " ")
+    return fields | {"value": value, "unit": head[1] if len(head) == 3 else "", "event": head[-1], "run": ""}
+
+
+def _is_printed_number(text: str) -> bool:
+    number = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d\d)?"
+    return re.fullmatch(rf"{number}|<not_(?:counted|supported)>", text, re.ASCII) is not None
+
+
+def _is_beside_the_table(line: str) -> bool:
+    """Detect what is printed around the counters: titles, times of the command, and its own output."""
+    return (
+        re.match(r" *(?:[\d.,]+ |<not |(?:CPU|[SNC])\d)", line) is None
+        or re.search(r" seconds (?:time|user|sys)", line) is not None
+    )
 
 
 def _continues(line: str) -> bool:
@@ -98,28 +153,28 @@ def _continues(line: str) -> bool:
     return re.match(r"\s*(?:\d+\.\d{9})?([,;|:!\t])\1\1", line) is not None
 
 
-def _add(findings: Findings, line: int, match: re.Match[str] | None) -> None:
-    if match is None:
+def _add(findings: Findings, line: int, fields: Mapping[str, str] | None) -> None:
+    if fields is None:
         findings.leave_out(line, "no line of perf stat")
         return
-    if match["unit"] not in UNITS:
-        findings.leave_out(line, f"unit {match['unit'][:20]!r} is not known")
+    if fields["unit"] not in UNITS:
+        findings.leave_out(line, f"unit {fields['unit'][:20]!r} is not known")
         return
-    unit, factor = UNITS[match["unit"]]
+    unit, factor = UNITS[fields["unit"]]
     record: dict[str, Any] = {
         "line": line,
-        "time_s": to_number(match["time"] or ""),
-        "place": match["place"] or "",
-        "cpus": to_number(match["cpus"] or ""),
-        "event": match["event"],
-        "value": to_number(match["value"]) * factor,
+        "time_s": to_number(fields["time"]),
+        "place": fields["place"],
+        "cpus": to_number(fields["cpus"]),
+        "event": fields["event"],
+        "value": to_number(fields["value"]) * factor,
         "unit": unit,
-        "variation_ratio": to_number(match["variation"] or "") / 100,
-        "run_time_s": int(match["run"]) * 1e-9,
-        "enabled_ratio": float(match["enabled"]) / 100,
-        "derived": to_number(match["derived"] or ""),
-        "derived_unit": match["derived_unit"] or "",
-        "reason": MISSING.get(match["value"], ""),
+        "variation_ratio": to_number(fields["variation"]) / 100,
+        "run_time_s": to_number(fields["run"]) * 1e-9,
+        "enabled_ratio": to_number(fields["enabled"] or "100") / 100,
+        "derived": to_number(fields["derived"]),
+        "derived_unit": fields["derived_unit"],
+        "reason": MISSING.get(fields["value"], ""),
     }
     contradiction = _contradiction(record)
     if contradiction:
@@ -134,7 +189,7 @@ def _contradiction(record: dict[str, Any]) -> str:
         return "more than 100 % enabled, or a negative count"
     if record["reason"]:
         return "a run time without a count" if run_s > 0 and record["reason"] != MISSING["<not counted>"] else ""
-    if math.isfinite(record["variation_ratio"]) or enabled < 1:
+    if math.isfinite(record["variation_ratio"]) or enabled < 1 or math.isnan(run_s):
         return ""
     if record["event"].endswith("-clock") and record["unit"] == "s":
         return "" if abs(value - run_s) <= 1e-5 + 1e-3 * run_s else f"{value:g} s of clock in {run_s:g} s of run time"

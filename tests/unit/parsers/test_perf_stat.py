@@ -1,5 +1,8 @@
 """perf stat -x: layouts, missing counters, damage."""
 
+import math
+from pathlib import Path
+
 import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
@@ -9,7 +12,9 @@ from hpcai.core.errors import ParseError
 from hpcai.parsers.findings import LEFT_OUT
 from hpcai.parsers.perf_stat import ADVICE, MISSING, OTHER_RATE, SHARED, read_perf_stat
 from hpcai.parsers.reading import NOTHING_READ
+from hpcai.parsers.registry import read_artefact
 
+RECORDED = Path(__file__).resolve().parents[2] / "data/perf"
 PLAIN = """# started on Mon Jan  5 08:00:00 2026
 
 1500.00,msec,task-clock,1500000000,100.00,1.500,CPUs utilized
@@ -116,3 +121,64 @@ def test_a_unit_that_is_not_known_is_never_read_as_another(tmp_path, unit):
     reading = read_perf_stat(write(tmp_path, PLAIN.replace("msec", unit)))
     assert "task-clock" not in set(reading.table["event"])
     assert reading.coverage_ratio == 4 / 5
+
+
+@pytest.mark.parametrize("name", ["zen3.txt", "zen4_intervals.txt", "cascade_lake.txt", "ice_lake.csv"])
+def test_recorded_output_is_read_whole(name):
+    reading = read_perf_stat(RECORDED / name)
+    assert reading.coverage_ratio == 1
+    if name != "ice_lake.csv":  # two bare lines do not tell their tool
+        assert read_artefact(RECORDED / name).table.equals(reading.table)
+
+
+def test_a_count_of_zen_4_is_a_line_by_perf_itself():
+    table = read_perf_stat(RECORDED / "zen4_intervals.txt").table
+    lines = table[table["event"].str.startswith("umc_cas_cmd")]
+    assert len(lines) == 4 * 3
+    assert (lines["value"] * 64 / 1e6).to_list() == pytest.approx(lines["derived"].to_list(), rel=1e-3)
+    read = lines[lines["event"] == "umc_cas_cmd.rd"]["derived_unit"]
+    assert set(read) == {"MB/s  umc_mem_read_bandwidth"}
+
+
+def test_a_count_of_zen_3_is_a_line_by_perf_itself():
+    reading = read_perf_stat(RECORDED / "zen3.txt")
+    (whole_mib,) = reading.table["derived"].dropna()
+    assert reading.table["value"].sum() * 64 / 2**20 == pytest.approx(whole_mib, rel=1e-3)
+    assert reading.table["enabled_ratio"].between(0.499, 0.501).all()
+    assert reading.reasons == (SHARED(events=", ".join(f"dram_channel_data_controller_{i}" for i in range(8))),)
+
+
+def test_intel_s_counts_are_bytes_already():
+    table = read_perf_stat(RECORDED / "cascade_lake.txt").table.set_index("event")
+    assert table.loc["uncore_imc/cas_count_read/", ["value", "unit"]].to_list() == [767.95 * 2**20, "byte"]
+    sockets = read_perf_stat(RECORDED / "ice_lake.csv").table
+    assert sockets["place"].to_list() == ["S0", "S1"]
+    assert sockets["value"].to_list() == [0.85 * 2**20, 2**20]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("   <not supported> MiB  uncore_imc/cas_count_read/", [None, "byte", MISSING["<not supported>"]]),
+        ("   <not counted>      dram_channel_data_controller_6      (0.00%)", [None, "", MISSING["<not counted>"]]),
+        ("          1,500.25 msec task-clock      #    1.500 CPUs utilized   ( +-  0.53% )", [1.50025, "s", ""]),
+        (
+            "S0        1              27.01 MiB  uncore_imc/cas_count_write/ #   103.00 DRAM",
+            [27.01 * 2**20, "byte", ""],
+        ),
+    ],
+)
+def test_printed_lines(tmp_path, line, expected):
+    (row,) = read_perf_stat(write(tmp_path, f" Performance counter stats for 'true':\n\n{line}\n")).table.to_dict(
+        "records"
+    )
+    assert [None if math.isnan(row["value"]) else row["value"], row["unit"], row["reason"]] == [
+        pytest.approx(expected[0]), *expected[1:],
+    ]  # fmt: skip
+
+
+def test_a_printed_count_with_decimals_is_one_of_another_country(tmp_path):
+    text = " Performance counter stats for 'true':\n\n   544.810      cycles\n   17      page-faults\n"
+    reading = read_perf_stat(write(tmp_path, text))
+    assert reading.table["event"].to_list() == ["page-faults"]
+    assert reading.coverage_ratio == 1 / 2

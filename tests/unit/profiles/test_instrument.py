@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from unit.training.training_plans import make_plan
@@ -119,6 +120,7 @@ def test_counters_of_a_processor_need_a_perf_that_counts(programs):
 
 
 INTEL = "fp_arith_inst_retired.scalar_single fp_arith_inst_retired.512b_packed_single uncore_imc_0/cas_count_read/"
+ZEN4 = Path(__file__).resolve().parents[2] / "data/perf/zen4_list.txt"
 ZEN2 = "fp_ret_sse_avx_ops.all amd_df/dram_channel_data_controller_0/ amd_df/dram_channel_data_controller_1/"
 
 
@@ -128,6 +130,7 @@ ZEN2 = "fp_ret_sse_avx_ops.all amd_df/dram_channel_data_controller_0/ amd_df/dra
         (INTEL, ["fp_arith_inst_retired.scalar_single"], "uncore_imc/cas_count_read/,uncore_imc/cas_count_write/"),
         (ZEN2, ["fp_ret_sse_avx_ops.all"], ",".join(ZEN2.split()[1:])),
         ("umc_cas_cmd.rd umc_cas_cmd.wr", [], "umc_cas_cmd.rd,umc_cas_cmd.wr"),
+        (ZEN4.read_text(), [], "umc_cas_cmd.rd,umc_cas_cmd.wr"),
     ],
 )
 def test_perf_asks_for_the_events_that_the_processor_has(programs, listed, work, memory):

@@ -1,6 +1,7 @@
 """Hardware counters of a profiled run."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from hpcai.profiles.counters.processor import FP_ONLY, OF_THE_NODE, WHOLE_PROCES
 from hpcai.profiles.counters.views import counter_views, counters_of
 from hpcai.profiles.reading import read_profiles
 
-RECORDED = Path(__file__).parents[3] / "data/likwid"
+DATA = Path(__file__).parents[3] / "data"
+RECORDED = DATA / "likwid"
 NVPROF = """==7== NVPROF is profiling process 7, command: python
 ==7== Profiling result:
 "Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"
@@ -115,6 +117,22 @@ def test_likwid_tells_work_and_traffic_of_the_whole_process(tmp_path):
     assert row["work_flop"] == pytest.approx(3e8)
     assert math.isnan(row["flop_per_sample"])  # the whole process is no step
     assert WHOLE_PROCESS() in row["reasons"]
+
+
+@pytest.mark.parametrize(
+    ("name", "events", "dram_bytes"),
+    [
+        ("zen3.txt", r"dram_channel", 10885.3 * 2**20),
+        ("zen4_intervals.txt", r"^ +7\.0.*umc_cas_cmd\.(?:rd|wr)", (47612.4 + 33981.5) * 1e6),
+        ("cascade_lake.txt", r"uncore_imc", (767.95 + 5.02) * 2**20),
+        ("ice_lake.csv", r"uncore_imc", 1.85 * 2**20),
+    ],
+)
+def test_traffic_is_what_perf_said_on_recorded_machines(tmp_path, name, events, dram_bytes):
+    lines = (DATA / "perf" / name).read_text().splitlines()
+    asked = "".join(f"{line}\n" for line in lines if re.search(events, line))
+    row = counted(tmp_path, {"perf.csv": PERF, "perf_memory.csv": asked})
+    assert row["dram_bytes"] == pytest.approx(dram_bytes, rel=1e-3)
 
 
 @pytest.mark.parametrize(
