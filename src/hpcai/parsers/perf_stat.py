@@ -142,10 +142,8 @@ def _is_printed_number(text: str) -> bool:
 
 def _is_beside_the_table(line: str) -> bool:
     """Detect what is printed around the counters: titles, times of the command, and its own output."""
-    return (
-        re.match(r" *(?:[\d.,]+ |<not |(?:CPU|[SNC])\d)", line) is None
-        or re.search(r" seconds (?:time|user|sys)", line) is not None
-    )
+    begins = re.match(r" *(?:[\d.,]+ |<not |(?:CPU|[SNC])\d)", line)
+    return begins is None or re.search(r" seconds (?:time|user|sys)", line) is not None
 
 
 def _continues(line: str) -> bool:
