@@ -9,7 +9,9 @@ from hpcai.core.table_files import read_parquet
 from hpcai.metrics.run_tables import write_tables
 from hpcai.predict.steps.accuracy import tabulate_blocks
 from hpcai.predict.steps.regression import judge_blocks
+from hpcai.predict.steps.report import BlocksReport
 from hpcai.predict.steps.validation import judge_allreduces
+from hpcai.records.files import read_part
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
@@ -17,6 +19,6 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 files = [Path(file) for file in snakemake.input.get("steps", [])]
 measured = tabulate_blocks(files, Tolerance.model_validate(snakemake.params.tolerance))
-tables = judge_blocks(measured, snakemake.params.seed)
+tables = judge_blocks(measured, [read_part(BlocksReport, file) for file in files], snakemake.params.seed)
 tables["allreduce_errors"] = judge_allreduces(read_parquet(Path(snakemake.input.links)))
 write_tables(tables, Path(snakemake.output[0]).parent)

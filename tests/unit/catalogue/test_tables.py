@@ -36,7 +36,6 @@ SELECTIONS = {
     "listing/content.py": {"SCORES": "numbers of an entry, which are those of a score alone"},
     "mlperf_hpc/analysis/study_runs.py": {"_TEXTS": "columns of the runs that published rounds leave blank"},
     "metrics/roofline/geometry.py": {"LINE_COLUMNS": "lines of a drawing, never written"},
-    "predict/steps/regression.py": {"SIZES": "columns of blocks that are a regressor's inputs, in the order of these"},
     "metrics/scores/columns.py": {"OF_THE_RUN": "what a score takes over from its run"},
     "metrics/scores/result_scores.py": {
         "_NUMBERS": "means of the kept trials", "_SHARED": "equal in all trials", "_PER_MACHINE": "keys of a group",

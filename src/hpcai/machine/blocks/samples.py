@@ -39,6 +39,28 @@ UPDATES: tuple[Callable[[], keras.Optimizer], ...] = (
     lambda: keras.optimizers.Lamb(1e-4),
 )
 Step = Callable[..., tf.Tensor]
+ACTIVATIONS: tuple[Step, ...] = (tf.nn.relu, tf.nn.relu, tf.nn.silu, tf.tanh, tf.sigmoid)
+SMALL: tuple[Step, ...] = (
+    tf.nn.silu,
+    tf.tanh,
+    tf.sigmoid,
+    tf.square,
+    lambda rows: rows * 0.5 + 1.0,
+    lambda rows: tf.maximum(rows, 0.1) - rows,
+    lambda rows: tf.math.log1p(tf.abs(rows)),
+    lambda rows: tf.sqrt(tf.square(rows) + 1.0),
+    lambda rows: tf.where(rows > 0.0, rows, 0.1 * rows),
+    lambda rows: rows - tf.reduce_mean(rows, axis=-1, keepdims=True),
+    lambda rows: rows / (1.0 + tf.reduce_max(tf.abs(rows), axis=0)),
+    lambda rows: tf.concat([rows, -rows], axis=0)[1:],
+    lambda rows: tf.pad(rows[:, 1:], [[0, 0], [1, 0]]),
+    lambda rows: tf.stack(tf.split(tf.tile(rows, [1, 2]), 2, axis=1))[1],
+    lambda rows: tf.transpose(tf.transpose(rows) * 2.0),
+    lambda rows: (
+        rows * tf.nn.sparse_softmax_cross_entropy_with_logits(tf.zeros(rows.shape[:1], tf.int32), rows)[:, None]
+    ),
+)
+"""On rows of numbers, two or more in a row; what they return may have another number of rows, not fewer than one."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +121,7 @@ def _follow(draw: Draw, *, is_image: bool) -> list[Step]:
     if is_image and draw.one_of(0, 1):
         steps.append(BatchNormalization(1, momentum=0.9, epsilon=1e-5))
     if draw.one_of(0, 1, 1):
-        steps.append(tf.nn.relu)
+        steps.append(tf.nn.relu if is_image else ACTIVATIONS[draw.one_of(*range(len(ACTIVATIONS)))])
     if is_image and not draw.one_of(0, 1, 2, 3):
         steps.append(lambda images: tf.nn.max_pool2d(images, 2, 2, "VALID"))
     return steps
@@ -107,7 +129,7 @@ def _follow(draw: Draw, *, is_image: bool) -> list[Step]:
 
 def _convolution(draw: Draw) -> _Chain:
     edge, stride = draw.one_of(1, 1, 3, 3, 3, 5, 7), draw.one_of(1, 1, 1, 2)
-    inputs, outputs, batch, side = draw.size(3, 512), draw.size(4, 512), draw.size(1, 128), 2 * draw.size(1.5, 32)
+    inputs, outputs, batch, side = draw.size(3, 512), draw.size(4, 512), draw.size(1, 128), draw.size(2, 64)
     layer = layers.Conv2D(outputs, edge, stride, padding="same", use_bias=bool(draw.one_of(0, 0, 1)))
     flop = 2.0 * batch * inputs * outputs * (edge * side / stride) ** 2
     steps = [layer, *(_follow(draw, is_image=True) if side >= 4 * stride else [tf.nn.relu])]
@@ -116,7 +138,7 @@ def _convolution(draw: Draw) -> _Chain:
 
 def _convolution_3d(draw: Draw) -> _Chain:
     edge, inputs, outputs = draw.one_of(2, 3, 3), draw.size(1, 128), draw.size(4, 128)
-    batch, side = draw.size(1, 64), 2 * draw.size(1.5, 16)
+    batch, side = draw.size(1, 64), draw.size(2, 32)
     layer = layers.Conv3D(outputs, edge, draw.one_of(1, 1, 1, 2), padding="same")
     steps = [layer, *([tf.nn.leaky_relu] if draw.one_of(0, 1, 1) else [])]
     if side >= 4 and draw.one_of(0, 1):
@@ -126,23 +148,32 @@ def _convolution_3d(draw: Draw) -> _Chain:
 
 
 def _transposed(draw: Draw) -> _Chain:
-    inputs, outputs, batch, side = draw.size(4, 256), draw.size(4, 256), draw.size(1, 32), 2 * draw.size(2, 24)
+    inputs, outputs, batch, side = draw.size(4, 256), draw.size(4, 256), draw.size(1, 32), draw.size(2, 48)
     layer = layers.Conv2DTranspose(outputs, 3, 2, padding="same", use_bias=False)
     flop = 2.0 * batch * inputs * outputs * 9 * side**2
     return _Chain([([batch, side, side, inputs], 0)], [layer, *_follow(draw, is_image=True)], flop)
 
 
 def _depthwise(draw: Draw) -> _Chain:
-    channels, batch, side = draw.size(4, 728), draw.size(1, 32), 2 * draw.size(2, 32)
+    channels, batch, side = draw.size(4, 728), draw.size(1, 32), draw.size(2, 64)
     layer = layers.DepthwiseConv2D(draw.one_of(3, 3, 5), draw.one_of(1, 1, 2), padding="same", use_bias=False)
     return _Chain([([batch, side, side, channels], 0)], [layer], 50.0 * batch * channels * side**2)
 
 
 def _dense(draw: Draw) -> _Chain:
+    if not draw.one_of(0, 1, 2, 3):
+        return _products(draw)
     batch, inputs, outputs = draw.size(2, 4096), draw.size(4, 4096), draw.size(4, 2048)
     layer = layers.Dense(outputs, use_bias=bool(draw.one_of(0, 1, 1)))
     steps = [layer, *_follow(draw, is_image=False)]
     return _Chain([([batch, inputs], 0)], steps, 2.0 * batch * inputs * outputs, bool(draw.one_of(0, 1, 1, 1)))
+
+
+def _products(draw: Draw) -> _Chain:
+    """Many small products of matrices in one operation."""
+    count, rows, depth, columns = draw.size(2, 8192), draw.size(2, 64), draw.size(2, 64), draw.size(2, 64)
+    flop = 2.0 * count * rows * depth * columns
+    return _Chain([([count, rows, depth], 0), ([count, depth, columns], 0)], [tf.matmul], flop)
 
 
 def _sparse(draw: Draw) -> _Chain:
@@ -157,13 +188,22 @@ def _sparse(draw: Draw) -> _Chain:
 
 
 def _other(draw: Draw) -> _Chain:
-    shape = [draw.size(1, 128), *[2 * draw.size(2, 32)] * 2, draw.size(2, 512)]
-    kind = draw.one_of(0, 1, 2)
+    if draw.one_of(0, 1):
+        return _small_operations(draw)
+    side = draw.size(2, 64)
+    shape = [draw.size(1, 128), side, side, draw.size(2, 512)]
+    kind = draw.one_of(0, 1, 2) if side > 3 else 0
     if kind == 0:
         return _Chain([(shape, 0), (shape, 0)], [tf.add, tf.nn.relu], 0.0)
     if kind == 1:
         return _Chain([(shape, 0)], [lambda images: tf.nn.max_pool2d(images, 2, 2, "VALID")], 0.0)
     return _Chain([(shape, 0)], [tf.identity, BatchNormalization(1, momentum=0.9, epsilon=1e-5), tf.nn.relu], 0.0)
+
+
+def _small_operations(draw: Draw) -> _Chain:
+    """Draw some of the operations of losses, and of activations that have no operation of their own."""
+    chosen = [SMALL[draw.one_of(*range(len(SMALL)))] for _ in range(draw.size(1, 12))]
+    return _Chain([([draw.size(2, 2**17), draw.size(2, 256)], 0)], [tf.identity, *chosen], 0.0)
 
 
 CHAINS: dict[BlockKind, Callable[[Draw], _Chain]] = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from hpcai.machine.blocks.compile import variable_shapes
+from hpcai.machine.blocks.compile import IGNORED, variable_shapes
 from hpcai.machine.blocks.trace import BEGINNINGS, READ, Block
-from hpcai.predict.steps.report import BlockKind
+from hpcai.predict.steps.report import BlockKind, OperationWork
 
 KINDS: dict[str, BlockKind] = {
     "Conv2D": "convolution",
@@ -25,20 +25,25 @@ TURNED = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
 """Attribute that states whether the first operand of a product is transposed."""
 
 
+FREE = ("Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "EnsureShape")
+"""Operations that pass on what they get."""
+FUSING = ("Conv2D", "Conv3D", "MatMul")
+"""Products that add a bias, and apply an activation to the sum, in the same operation."""
+ACTIVATIONS = ("Relu", "Relu6", "LeakyRelu", "Elu")
+NEAR_BYTES = 2**20
+"""What one operation gets and gives beyond this comes from a farther cache, or from memory."""
+VECTOR = 16
+"""Numbers of a vector register: a product computes its columns in multiples of it."""
+
+
 def describe_work(block: Block) -> dict[str, Any]:
     """Return what there is to know of a block before it is timed, by the fields of `BlockTime`."""
-    products = [one for one in block.operations if _operation_flop(one)]
-    rows, columns, depth = _sizes(block)
     return {
         "kind": kind_of(block),
         "operations": len(block.operations),
-        "products": len(products),
-        "rows": rows,
-        "columns": columns,
-        "depth": depth,
         "work_flop": count_flop(block.operations),
         "moved_bytes": count_bytes(block),
-        "passed_bytes": count_passed_bytes(block),
+        "works": describe_operations(block.operations),
     }
 
 
@@ -62,29 +67,61 @@ def describe_update(graph: "tf.Graph", variables: Iterable[tf.Variable], gradien
         "operations": max(len(operations), 1),
         "work_flop": 0.0,
         "moved_bytes": 4.0 * (2 * touched + got),
-        "passed_bytes": _passed_bytes(operations),
+        "works": describe_operations(operations),
     }
 
 
-def _sizes(block: Block) -> tuple[int, int, int]:
-    """Return rows, columns and depth of what a block begins with, as a product of matrices; 0: no such product."""
-    first = next((one for one in block.operations if one.type in BEGINNINGS), None)
-    if first is None:
-        return 0, 0, 0
-    output = first.outputs[0].shape
-    columns = int(output[-1] or 0)
-    rows = _elements(output) // max(columns, 1)
-    return rows, columns, _operation_flop(first) // max(2 * rows * columns, 1)
+def describe_operations(operations: Iterable[tf.Operation]) -> tuple[OperationWork, ...]:
+    """Return the work of what TensorFlow computes of some operations, by type.
+
+    It fuses a bias, and an activation of the sum, with the product; passes on what is only given another shape; and
+    computes once what is asked for twice.
+    """
+    done: set[object] = set()
+    found: dict[str, OperationWork] = {}
+    for one in operations:
+        same = (one.type, tuple(_source(tensor).ref() for tensor in one.inputs), _attributes(one))
+        if one.type in FREE or _is_fused(one) or (same in done and not one.op_def.is_stateful):
+            continue
+        done.add(same)
+        own = _work_of(one)
+        known = found.get(one.type)
+        found[one.type] = own if known is None else known.plus(own)
+    return tuple(found.values())
 
 
-def count_passed_bytes(block: Block) -> float:
-    """Return the bytes of all that the operations of a block get from each other and from elsewhere (modelled) [B]."""
-    return _passed_bytes(block.operations)
+def _work_of(operation: tf.Operation) -> OperationWork:
+    tensors = [one for one in (*operation.inputs, *operation.outputs) if one.dtype != tf.resource]
+    passed_bytes = float(sum(_elements(one.shape) * one.dtype.size for one in tensors))
+    work_flop = float(_operation_flop(operation))
+    columns = int(operation.outputs[0].shape[-1] or 1) if work_flop else VECTOR
+    return OperationWork(
+        type=operation.type,
+        count=1,
+        passed_bytes=passed_bytes,
+        far_bytes=max(passed_bytes - NEAR_BYTES, 0.0),
+        work_flop=work_flop,
+        idle_flop=work_flop * (-columns % VECTOR) / columns,
+    )
 
 
-def _passed_bytes(operations: Iterable[tf.Operation]) -> float:
-    tensors = [tensor for one in operations for tensor in (*one.inputs, *one.outputs)]
-    return float(sum(_elements(one.shape) * one.dtype.size for one in tensors if one.dtype != tf.resource))
+def _source(tensor: tf.Tensor) -> tf.Tensor:
+    """Return where the numbers of a tensor come from: what is given another shape only is passed on."""
+    while tensor.op.type in FREE:
+        tensor = tensor.op.inputs[tensor.value_index]
+    return tensor
+
+
+def _attributes(operation: tf.Operation) -> str:
+    attributes = operation.node_def.attr.items()
+    return str(sorted((name, value.SerializeToString()) for name, value in attributes if name not in IGNORED))
+
+
+def _is_fused(operation: tf.Operation) -> bool:
+    if operation.type in ACTIVATIONS:
+        before = operation.inputs[0].op
+        return before.type == "BiasAdd" and _is_fused(before)
+    return operation.type == "BiasAdd" and operation.inputs[0].op.type in FUSING
 
 
 def kind_of(block: Block) -> BlockKind:

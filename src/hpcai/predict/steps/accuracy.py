@@ -141,7 +141,7 @@ def collect_block_times(report: BlocksReport, source: str) -> pd.DataFrame:
             "source": source,
         }
         for step in report.steps
-        for block in (*step.blocks, *([step.update] if step.update else []))
+        for block in step.all_blocks
     ]
     return pd.DataFrame(rows, columns=list(BLOCK_COLUMNS))
 
@@ -165,13 +165,8 @@ def _block_row(block: BlockTime) -> dict[str, Any]:
         "block": block.name,
         "kind": block.kind,
         "operation_count": block.operations,
-        "product_count": block.products,
-        "product_rows": block.rows,
-        "product_columns": block.columns,
-        "product_depth": block.depth,
         "work_flop": block.work_flop,
         "moved_bytes": block.moved_bytes,
-        "passed_bytes": block.passed_bytes,
         "time_s": math.nan if block.time_s is None else block.time_s,
         "reason": block.reason,
     }

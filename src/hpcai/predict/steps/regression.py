@@ -1,221 +1,205 @@
-"""Times of blocks that nobody measured, from their sizes: a regressor, judged on what it never saw.
+"""Times of blocks that nobody measured, from what their operations do: a model, judged on what it never saw.
 
-It learns the logarithm of a block's time over its roofline time, so that what it does not know is a factor near 1 and
-not a time over six decades. Each kind of block has a Gaussian process of its own, learnt from blocks of random sizes
-and from those of measured networks.
+A block takes the sum of what it gets and gives and of what its operations cost: so much for each operation of a type,
+each byte that it passes, each byte beyond the near cache, and each multiply-add, idle ones included. The costs are not
+negative, and those that fit the timed blocks best: no time is estimated below zero, or by a curve far from what was
+timed.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
+from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.errors_of_estimates import relative_errors, weighted_error_ratio
-from hpcai.predict.steps.gaussian import Floats, fit_process
-from hpcai.predict.steps.report import BlockKind
+from hpcai.predict.steps.report import BlocksReport, BlockTime
 
 KIND_COLUMNS = columns_of("block_kinds")
 LEAST_BLOCKS = 40
-"""Timed blocks of other networks, or of random sizes, that a regressor needs."""
-LEAST_OF_KIND = 12
-"""With fewer blocks of a kind, those of all kinds estimate it."""
-ANY_KIND = -1
+"""Timed blocks of other networks, or of random sizes, that costs need."""
 FOLDS = 5
 """Parts of the random blocks, each estimated from the others."""
 MEDIAN_GOAL_RATIO, P90_GOAL_RATIO = 0.08, 0.20
 TOO_FEW = Message("regression.too_few", "{found} timed blocks of others, expected at least {least}")
-FARTHEST = float(np.log(2))
-"""How far a size may lie beyond those that were learnt, as a logarithm: further out, a regressor says anything."""
-OUTSIDE = Message(
-    "regression.outside",
-    "a size is more than twice as far out as those of its kind that were timed: no time is guessed",
-)
-KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
-SIZES = (
-    "work_flop", "moved_bytes", "passed_bytes", "operation_count", "product_count", "product_rows", "product_columns",
-    "product_depth",
-)  # fmt: skip
+ROUNDS = 10
+"""Fits, each with the weights that the errors of the one before give."""
+LEAST_ERROR_RATIO = 0.03
+"""Smaller errors weigh no more: a block's time differs by that much from one measurement to the next."""
+MEASURES = ("count", "passed_bytes", "far_bytes", "work_flop", "idle_flop")
+"""What an operation costs by; fields of `OperationWork`."""
+FAMILIES = {
+    "element-wise": (
+        "Abs", "AddV2", "Cast", "Equal", "Floor", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd",
+        "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Mul", "Neg", "NotEqual", "RealDiv", "Reciprocal", "Select",
+        "SelectV2", "Sign", "Square", "Sub",
+    ),
+    "transcendental": (
+        "Cos", "DivNoNan", "Erf", "Exp", "Log", "Log1p", "Pow", "Rsqrt", "RsqrtGrad", "Sigmoid", "SigmoidGrad", "Sin",
+        "Sqrt", "SqrtGrad", "Tanh", "TanhGrad",
+    ),
+    "activation": ("LeakyRelu", "Relu", "Relu6"),
+    "activation's gradient": ("LeakyReluGrad", "Relu6Grad", "ReluGrad"),
+    "reduction": ("All", "Any", "ArgMax", "L2Loss", "Max", "Mean", "Min", "Prod", "Sum"),
+    "arrangement": (
+        "BatchToSpaceND", "ConcatV2", "Pack", "Pad", "PadV2", "Slice", "SpaceToBatchND", "Split", "SplitV",
+        "StridedSlice", "StridedSliceGrad", "Tile", "Transpose", "Unpack",
+    ),
+    "assignment": ("AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"),
+}  # fmt: skip
+"""Types that cost alike; each other type has costs of its own."""
+FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
 OF_NETWORKS, OF_RANDOM_SIZES = "networks", "random sizes"
-Train = Callable[[Floats, Floats, int], Callable[[Floats], Floats]]
-"""Takes inputs, targets and a seed; returns an estimator of targets."""
+Floats = NDArray[np.float64]
+Fit = Callable[[pd.DataFrame, Floats], pd.Series]
+"""Takes the works of timed blocks and their times; returns what each work costs."""
 
 
 @dataclass(frozen=True)
-class Rates:
-    """The largest rates of any training block: the roofs of the roofline."""
+class Blocks:
+    """Blocks as the tables have them, and what their operations do, row by row."""
 
-    flop_per_s: float
-    bytes_per_s: float
+    table: pd.DataFrame
+    works: pd.DataFrame
 
-    def roofline_s(self, blocks: pd.DataFrame) -> Floats:
-        """Return the sum of arithmetic and traffic times at these rates [s]."""
-        return np.asarray(blocks["work_flop"] / self.flop_per_s + blocks["moved_bytes"] / self.bytes_per_s)
+    def part(self, rows: NDArray[np.bool_]) -> "Blocks":
+        """Return some of them."""
+        return Blocks(self.table[rows], self.works[rows])
+
+    def and_(self, other: "Blocks") -> "Blocks":
+        """Return these and others."""
+        parts = [(one.table, one.works) for one in (self, other) if len(one.table)]
+        tables, works = zip(*parts, strict=True) if parts else ([self.table], [self.works])
+        return Blocks(pd.concat(tables, ignore_index=True), pd.concat(works, ignore_index=True).fillna(0.0))
 
 
-def find_rates(blocks: pd.DataFrame) -> Rates:
-    """Return the largest rates of timed blocks; without arithmetic 1 flop/s, which is then unused."""
-    flop = (blocks["work_flop"] / blocks["time_s"]).max()
-    return Rates(float(flop) or 1.0, float((blocks["moved_bytes"] / blocks["time_s"]).max()))
+def describe_blocks(blocks: Iterable[BlockTime]) -> pd.DataFrame:
+    """Return what the operations of each block do: a row for each, a column for each measure of a family."""
+    return pd.DataFrame([_describe(one) for one in blocks]).fillna(0.0)
 
 
-def estimate_left_out(
-    blocks: pd.DataFrame, samples: pd.DataFrame, seed: int, train: Train | None = None
-) -> pd.DataFrame:
-    """Return columns ``estimated_s``, ``relative_error_ratio`` and ``estimate_reason`` for table ``block_times``.
+def _describe(block: BlockTime) -> dict[str, float]:
+    # What a block gets from others is in farther caches than what its operations pass to each other.
+    found = {"moved_bytes of the block": block.moved_bytes}
+    for one in block.works:
+        family = FAMILY_OF.get(one.type, one.type)
+        for name in MEASURES:
+            if value := getattr(one, name):
+                column = f"{name} of {family}"
+                found[column] = found.get(column, 0.0) + value
+    return found
+
+
+def fit_costs(works: pd.DataFrame, times_s: Floats) -> pd.Series:
+    """Return what each work costs [s]: not negative, of the smallest absolute relative errors (Lawson and Hanson).
+
+    Parameters
+    ----------
+    works
+        Of `describe_blocks`.
+    times_s
+        Measured times of the same blocks, shape (blocks,).
+    """
+    relative = works.to_numpy(float) / times_s[:, None]
+    scales = relative.max(axis=0)
+    relative = relative / scales
+    weights = np.ones(len(times_s))
+    for _ in range(ROUNDS):
+        costs, _ = nnls(relative * weights[:, None], weights, maxiter=100 * relative.shape[1])
+        weights = 1 / np.sqrt(np.maximum(np.abs(relative @ costs - 1), LEAST_ERROR_RATIO))
+    return pd.Series(costs / scales, index=works.columns)
+
+
+def estimate_left_out(blocks: Blocks, samples: Blocks, fit: Fit = fit_costs) -> pd.DataFrame:
+    """Return columns ``estimated_s``, ``relative_error_ratio`` and ``estimate_reason`` for blocks of networks.
+
+    Each is estimated by costs that saw no block of its network, at any batch.
 
     Parameters
     ----------
     blocks
-        One row per block. Each is estimated by a regressor that saw no block of its network, at any batch.
+        Of table ``block_times``.
     samples
-        Table ``block_samples``, which all regressors see.
-    seed
-        Of starts.
-    train
-        Trains a regressor; by default `train_by_kind`.
+        Of table ``block_samples``, which all costs see.
+    fit
+        Finds costs.
     """
-    found = _nothing_estimated(blocks)
-    for network, own in blocks.groupby("network", sort=False):
-        others = [part for part in (samples, blocks[blocks["network"] != network]) if len(part)]
-        _estimate(own, pd.concat(others) if others else samples, found, (seed, train))
-    return _with_errors(blocks, found)
+    networks = blocks.table["network"].to_numpy()
+    parts = [
+        _estimate(blocks.part(networks == name), samples.and_(blocks.part(networks != name)), fit)
+        for name in dict.fromkeys(networks)
+    ]
+    return pd.concat(parts).reindex(blocks.table.index)
 
 
-def estimate_samples(samples: pd.DataFrame, seed: int, train: Train | None = None) -> pd.DataFrame:
-    """Return the same columns for table ``block_samples``: each part of it estimated from the others.
+def estimate_samples(samples: Blocks, seed: int, fit: Fit = fit_costs) -> pd.DataFrame:
+    """Return the same columns for blocks of random sizes: each part of them estimated from the others.
 
     Parameters
     ----------
-    samples
-        Blocks of random sizes.
-    seed, train
+    samples, fit
         As `estimate_left_out` takes them.
-    """
-    found = _nothing_estimated(samples)
-    folds = np.random.default_rng(seed).permutation(len(samples)) % FOLDS
-    for fold in range(FOLDS):
-        _estimate(samples[folds == fold], samples[folds != fold], found, (seed, train))
-    return _with_errors(samples, found)
-
-
-def _nothing_estimated(blocks: pd.DataFrame) -> pd.DataFrame:
-    found = pd.DataFrame(index=blocks.index, columns=["estimated_s", "relative_error_ratio"], dtype=float)
-    return found.assign(estimate_reason="")
-
-
-def _estimate(own: pd.DataFrame, others: pd.DataFrame, found: pd.DataFrame, how: tuple[int, Train | None]) -> None:
-    """Write the estimates of some blocks, learnt from others, or why there are none."""
-    seed, train = how
-    timed = others[others["time_s"].notna() & (others["moved_bytes"] > 0)]
-    if len(timed) < LEAST_BLOCKS:
-        found.loc[own.index, "estimate_reason"] = TOO_FEW(found=len(timed), least=LEAST_BLOCKS)
-        return
-    rates = find_rates(timed)
-    targets = np.log(timed["time_s"].to_numpy(float) / rates.roofline_s(timed))
-    learnt = describe_blocks(timed)
-    estimate = (train or train_by_kind)(learnt, targets, seed)
-    known = own[own["moved_bytes"] > 0]
-    asked = describe_blocks(known)
-    near = find_near(learnt, asked)
-    found.loc[known.index[~near], "estimate_reason"] = OUTSIDE()
-    if near.any():
-        found.loc[known.index[near], "estimated_s"] = np.exp(estimate(asked[near])) * rates.roofline_s(known[near])
-
-
-def find_near(learnt: Floats, asked: Floats) -> NDArray[np.bool_]:
-    """Return which blocks have sizes among those of their kind that were learnt, or little beyond, shape (asked,).
-
-    Parameters
-    ----------
-    learnt, asked
-        Of `describe_blocks`, shape (blocks, sizes and kinds).
-    """
-    near = np.zeros(len(asked), dtype=bool)
-    places = _places(learnt, asked)
-    for place in np.unique(places):
-        known, own = learnt[_has_kind(learnt, place), : len(SIZES)], asked[places == place, : len(SIZES)]
-        low, high = known.min(axis=0) - FARTHEST, known.max(axis=0) + FARTHEST
-        near[places == place] = ((own >= low) & (own <= high)).all(axis=1)
-    return near
-
-
-def _places(learnt: Floats, asked: Floats) -> NDArray[np.int64]:
-    """Return the place of each block's kind, or `ANY_KIND` if too few blocks of it were learnt."""
-    counts = (learnt[:, len(SIZES) :] > 0).sum(axis=0)
-    places = asked[:, len(SIZES) :].argmax(axis=1)
-    return np.where(counts[places] < LEAST_OF_KIND, ANY_KIND, places)
-
-
-def _has_kind(blocks: Floats, place: int) -> NDArray[np.bool_]:
-    """Return which blocks are of the kind at a place, or all for `ANY_KIND`."""
-    return np.ones(len(blocks), bool) if place == ANY_KIND else blocks[:, len(SIZES) + place] > 0
-
-
-def _with_errors(blocks: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    both = blocks["time_s"].notna() & found["estimated_s"].notna()
-    if both.any():
-        errors = relative_errors(found.loc[both, "estimated_s"], blocks.loc[both, "time_s"])
-        found.loc[both, "relative_error_ratio"] = errors
-    return found
-
-
-def describe_blocks(blocks: pd.DataFrame) -> Floats:
-    """Return what a regressor sees of each block: logarithms of its sizes, and its kind."""
-    numbers = [np.log1p(blocks[name].to_numpy(float)) for name in SIZES]
-    return np.column_stack([*numbers, *((blocks["kind"] == kind).to_numpy(float) for kind in KINDS)])
-
-
-def train_by_kind(inputs: Floats, targets: Floats, seed: int) -> Callable[[Floats], Floats]:
-    """Fit a Gaussian process to the blocks of each kind; one to all blocks serves the kinds with too few.
-
-    Parameters
-    ----------
-    inputs
-        Of `describe_blocks`.
-    targets
-        Logarithms of the time over the roofline's.
     seed
-        Of starts.
+        Of the parts.
     """
-    fitted: dict[int, Callable[[Floats], Floats]] = {}
-
-    def fit(place: int) -> Callable[[Floats], Floats]:
-        own = _has_kind(inputs, place)
-        return fit_process(inputs[own], targets[own], seed)
-
-    def estimate(asked: Floats) -> Floats:
-        places = _places(inputs, asked)
-        found = np.empty(len(asked))
-        for place in np.unique(places):
-            if place not in fitted:
-                fitted[place] = fit(place)
-            found[places == place] = fitted[place](asked[places == place])
-        return found
-
-    return estimate
+    folds = np.random.default_rng(seed).permutation(len(samples.table)) % FOLDS
+    parts = [_estimate(samples.part(folds == fold), samples.part(folds != fold), fit) for fold in range(FOLDS)]
+    return pd.concat(parts).reindex(samples.table.index)
 
 
-def judge_blocks(tables: Mapping[str, pd.DataFrame], seed: int, train: Train | None = None) -> dict[str, pd.DataFrame]:
-    """Return the tables of measured blocks with what a regressor says of those it never saw, and its errors by kind.
+def _estimate(own: Blocks, others: Blocks, fit: Fit) -> pd.DataFrame:
+    """Return the estimates of some blocks, learnt from others, or why there are none."""
+    found = pd.DataFrame(index=own.table.index, columns=["estimated_s", "relative_error_ratio"], dtype=float)
+    timed = others.part(others.table["time_s"].notna().to_numpy())
+    if len(timed.table) < LEAST_BLOCKS:
+        return found.assign(estimate_reason=TOO_FEW(found=len(timed.table), least=LEAST_BLOCKS))
+    known = timed.works.loc[:, (timed.works > 0).any()]
+    costs = fit(known, timed.table["time_s"].to_numpy(float))
+    reasons = [why_not_covered(share) for share in _covered(own.works, set(map(str, known.columns)))]
+    estimated_s = own.works.reindex(columns=known.columns, fill_value=0.0) @ costs
+    found["estimated_s"] = estimated_s.where(np.array([not reason for reason in reasons], dtype=bool))
+    measured = found["estimated_s"].notna() & own.table["time_s"].notna()
+    errors = relative_errors(found.loc[measured, "estimated_s"], own.table.loc[measured, "time_s"])
+    found.loc[measured, "relative_error_ratio"] = errors
+    return found.assign(estimate_reason=reasons)
+
+
+def _covered(works: pd.DataFrame, known: set[str]) -> Floats:
+    """Return the share of each block's bytes that operations of known families pass; NaN for a block without any."""
+    passed = [column for column in map(str, works.columns) if column.startswith("passed_bytes ")]
+    learnt = [column for column in passed if column in known]
+    with np.errstate(invalid="ignore"):
+        return np.asarray(works[learnt].sum(axis=1) / works[passed].sum(axis=1), dtype=float)
+
+
+def judge_blocks(
+    tables: Mapping[str, pd.DataFrame], reports: Sequence[BlocksReport], seed: int, fit: Fit = fit_costs
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of measured blocks with what the costs of others say of each, and the errors by kind.
 
     Parameters
     ----------
     tables
         Those of :func:`hpcai.predict.steps.accuracy.tabulate_blocks`.
-    seed, train
-        As for `estimate_left_out`.
+    reports
+        Of which they were made.
+    seed, fit
+        As `estimate_samples` takes them.
     """
     blocks, samples, steps = (tables[name] for name in ("block_times", "block_samples", "block_steps"))
+    own = Blocks(blocks, describe_blocks(block for one in reports for step in one.steps for block in step.all_blocks))
+    drawn = Blocks(samples, describe_blocks(block for one in reports for block in one.samples))
     if len(blocks):
-        blocks = blocks.assign(**estimate_left_out(blocks, samples, seed, train))
+        blocks = blocks.assign(**estimate_left_out(own, drawn, fit))
         steps = add_left_out_steps(steps, blocks)
     if len(samples):
-        samples = samples.assign(**estimate_samples(samples, seed, train))
+        samples = samples.assign(**estimate_samples(drawn, seed, fit))
     kinds = {OF_NETWORKS: blocks, OF_RANDOM_SIZES: samples}
     judged = {"block_steps": steps, "block_times": blocks, "block_samples": samples}
     return {**judged, "block_kinds": summarise_kinds(kinds)}
@@ -256,22 +240,31 @@ def _kind_row(kind: str, own: pd.DataFrame) -> dict[str, object]:
 
 
 def add_left_out_steps(steps: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
-    """Add to table ``block_steps`` the steps whose blocks all have an estimate, and their errors.
+    """Add to table ``block_steps`` what the estimates of its blocks sum to, and the error.
 
-    The update is estimated too; where it is no block of its own, it is the measured one. A step with a block that has
-    no estimate has none.
+    The update is estimated too; where it is no block of its own, it is the measured one. Blocks without an estimate are
+    left out of the sum: if they are a tenth of the arithmetic or of the traffic, the step has none.
 
     Parameters
     ----------
     steps, blocks
         The tables ``block_steps`` and ``block_times``.
     """
-    times = blocks.assign(all_s=blocks["estimated_s"] * blocks["block_count"])
-    sums = times.groupby(["network", "batch"])["all_s"].agg(lambda part: part.sum(skipna=False))
-    keys = list(zip(steps["network"], steps["batch"], strict=True))
-    left_out = sums.reindex(pd.MultiIndex.from_tuples(keys, names=sums.index.names)).to_numpy(float)
-    updates = blocks[blocks["kind"] == "update"]
-    estimated = set(zip(updates["network"], updates["batch"], strict=True))
-    left_out_s = left_out + np.where([key in estimated for key in keys], 0.0, steps["update_s"].to_numpy(float))
-    errors = left_out_s / steps["measured_s"].to_numpy(float) - 1
+    places = blocks.groupby(["network", "batch"]).indices
+    left_out_s = [
+        _sum_estimates(blocks.iloc[places.get((one["network"], one["batch"]), [])], one["update_s"])
+        for one in steps.to_dict("records")
+    ]
+    errors = np.array(left_out_s) / steps["measured_s"].to_numpy(float) - 1
     return steps.assign(left_out_s=left_out_s, left_out_error_ratio=errors)
+
+
+def _sum_estimates(blocks: pd.DataFrame, update_s: float) -> float:
+    """Return the sum of the estimates of a step's blocks [s]; NaN if they do not cover it."""
+    known = blocks["estimated_s"].notna()
+    for name in ("work_flop", "moved_bytes"):
+        work = blocks[name] * blocks["block_count"]
+        if work.sum() and why_not_covered(float(work[known].sum() / work.sum())):
+            return math.nan
+    own_update = (blocks["kind"] == "update").any()
+    return float((blocks["estimated_s"] * blocks["block_count"]).sum()) + (0.0 if own_update else update_s)

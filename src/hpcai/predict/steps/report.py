@@ -17,6 +17,28 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class OperationWork(_Part):
+    """What the operations of one type do in a block, as TensorFlow computes them (modelled)."""
+
+    type: str
+    count: int = Field(ge=1)
+    passed_bytes: float = Field(description="What they get and give.")
+    far_bytes: float = Field(default=0.0, description="Of these, what each of them passes beyond 1 MiB.")
+    work_flop: float = Field(default=0.0, description="Of products and convolutions.")
+    idle_flop: float = Field(default=0.0, description="What vector registers compute beyond: columns up to 16.")
+
+    def plus(self, other: "OperationWork") -> "OperationWork":
+        """Return the work of both."""
+        return OperationWork(
+            type=self.type,
+            count=self.count + other.count,
+            passed_bytes=self.passed_bytes + other.passed_bytes,
+            far_bytes=self.far_bytes + other.far_bytes,
+            work_flop=self.work_flop + other.work_flop,
+            idle_flop=self.idle_flop + other.idle_flop,
+        )
+
+
 class BlockTime(_Part):
     """One distinct block of a network, timed among the others."""
 
@@ -24,13 +46,9 @@ class BlockTime(_Part):
     kind: BlockKind
     count: int = Field(ge=1, description="How many such blocks a step has.")
     operations: int = Field(ge=1, description="Of one such block, forward and backward.")
-    products: int = Field(default=0, description="Products and convolutions among them.")
-    rows: int = Field(default=0, description="Of what it begins with, as a product of matrices; 0: none.")
-    columns: int = 0
-    depth: int = 0
     work_flop: float = Field(description="Of the products and convolutions of one such block.")
     moved_bytes: float = Field(description="Modelled: what it gets and gives, each tensor once.")
-    passed_bytes: float = Field(default=0.0, description="Modelled: what all its operations get and give.")
+    works: tuple[OperationWork, ...] = Field(default=(), description="By type of its operations.")
     time_s: float | None = Field(default=None, description="Of one such block; none if it was not measured.")
     reason: str = ""
 
@@ -51,6 +69,11 @@ class StepTimes(_Part):
     update: BlockTime | None = Field(default=None, description="The optimizer's call as a block.")
     blocks: tuple[BlockTime, ...] = ()
     reason: str = Field(default="", description="Why there is no time.")
+
+    @property
+    def all_blocks(self) -> tuple[BlockTime, ...]:
+        """Its blocks, and the update as the last one."""
+        return (*self.blocks, *([self.update] if self.update else []))
 
 
 class SampleTimes(_Part):

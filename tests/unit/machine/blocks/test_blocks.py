@@ -22,7 +22,7 @@ from hpcai.machine.blocks.process import (
 )
 from hpcai.machine.blocks.subject import Subject, reference_subject
 from hpcai.machine.blocks.trace import BEGINNINGS, halve
-from hpcai.machine.blocks.work import count_flop, kind_of
+from hpcai.machine.blocks.work import count_flop, describe_operations, kind_of
 from hpcai.machine.kernels.reference_networks import reference_network
 from hpcai.predict.training.layers import count_forward_flop, count_parameters
 from hpcai.training.momentum import MomentumSGD
@@ -207,3 +207,44 @@ def test_times_are_of_all_blocks_and_of_the_update():
 def test_every_beginning_has_a_kind():
     names = {block.operations[0].type: kind_of(block) for block in trace_subject(mixed()).blocks}
     assert all(kind != "other" for name, kind in names.items() if name in BEGINNINGS)
+
+
+def works_of(compute, *shapes):
+    """Return the work by type of what a function computes of variables of these shapes."""
+    with tf.Graph().as_default() as graph:
+        inputs = [tf.compat.v1.placeholder(tf.float32, shape) for shape in shapes]
+        compute(*inputs)
+    return {
+        one.type: one for one in describe_operations(each for each in graph.get_operations() if each.type in WORKING)
+    }
+
+
+WORKING = {"MatMul", "Conv2D", "BiasAdd", "Relu", "Sigmoid", "Mul", "Reshape", "Identity", "Sub"}
+
+
+def test_what_a_product_fuses_costs_nothing():
+    fused = works_of(lambda a, b, c: tf.nn.relu(tf.nn.bias_add(tf.matmul(a, b), c)), (6, 4), (4, 24), (24,))
+    assert set(fused) == {"MatMul"}
+    alone = works_of(lambda a, c: tf.nn.relu(tf.nn.bias_add(tf.sigmoid(a), c)), (6, 24), (24,))
+    assert set(alone) == {"Sigmoid", "BiasAdd", "Relu"}
+
+
+def test_what_is_asked_for_twice_is_computed_once():
+    def twice(one, other):
+        reshaped = tf.reshape(one, (4, 6))
+        return tf.sigmoid(reshaped) * tf.sigmoid(tf.identity(tf.reshape(one, (4, 6)))) - tf.sigmoid(other)
+
+    # A reshape is another operation, but the numbers are those of its input.
+    assert {name: one.count for name, one in works_of(twice, (6, 4), (4, 6)).items()} == {
+        "Sigmoid": 2, "Mul": 1, "Sub": 1,
+    }  # fmt: skip
+
+
+def test_work_counts_bytes_far_ones_and_idle_vectors():
+    (product,) = works_of(tf.matmul, (512, 1024), (1024, 24)).values()
+    assert product.work_flop == 2 * 512 * 1024 * 24
+    assert product.idle_flop == pytest.approx(product.work_flop * 8 / 24)
+    assert product.passed_bytes == 4 * (512 * 1024 + 1024 * 24 + 512 * 24)
+    assert product.far_bytes == product.passed_bytes - 2**20
+    small = works_of(tf.sigmoid, (3, 5))["Sigmoid"]
+    assert (small.count, small.passed_bytes, small.far_bytes, small.idle_flop) == (1, 2 * 60, 0, 0)

@@ -1,108 +1,161 @@
-"""The regressor of blocks is never trained on the network it estimates, and its errors are reported unchanged."""
+"""Costs of operations are never learnt from the network that they estimate, and their errors are reported unchanged."""
 
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from unit.predict.steps.made_blocks import make_block, make_report, make_step
 
-from hpcai.predict.steps.gaussian import _loss, fit_process
+from hpcai.core.disturbance import Tolerance
+from hpcai.metrics.scaling.model_limits import NOT_COVERED
+from hpcai.predict.steps.accuracy import collect_block_samples, collect_block_steps, collect_block_times
 from hpcai.predict.steps.regression import (
     FOLDS,
-    KINDS,
     LEAST_BLOCKS,
     OF_NETWORKS,
     OF_RANDOM_SIZES,
-    OUTSIDE,
-    SIZES,
     TOO_FEW,
     describe_blocks,
-    find_rates,
+    fit_costs,
     judge_blocks,
     summarise_kinds,
-    train_by_kind,
 )
+from hpcai.predict.steps.report import OperationWork
 
-FLOP_PER_S, BYTES_PER_S = 1e10, 1e9
-
-
-def make_blocks(network: str, count: int, factor: float = 1.0, kind: str = "dense") -> pd.DataFrame:
-    work = np.geomspace(1e6, 1e9, count)
-    moved = np.geomspace(1e5, 1e7, count)
-    return pd.DataFrame(
-        {
-            "network": network, "batch": 8, "block": "b", "kind": kind, "block_count": 2, "operation_count": 5,
-            "work_flop": work, "moved_bytes": moved, "passed_bytes": 3 * moved, "product_count": 3, "product_rows": 8,
-            "product_columns": 9, "product_depth": 7, "share_ratio": 0.1, "reason": "", "method": "measured",
-            "time_s": factor * (work / FLOP_PER_S + moved / BYTES_PER_S), "source": "",
-        }
-    )  # fmt: skip
+CALL_S, BYTE_S, FLOP_S = 1e-5, 1e-10, 1e-11
 
 
-def make_steps(*networks: str) -> pd.DataFrame:
-    return pd.DataFrame({"network": networks, "batch": 8, "update_s": 1.0, "measured_s": 10.0})
+def make_works(flop: float, passed_bytes: float, kind: str = "MatMul") -> tuple[OperationWork, ...]:
+    return (
+        OperationWork(type=kind, count=2, passed_bytes=passed_bytes, work_flop=flop),
+        OperationWork(type="Relu", count=1, passed_bytes=passed_bytes),
+    )
+
+
+def make_blocks(count: int, factor: float = 1.0, **changes):
+    """Return blocks whose time is the sum of what their operations cost, times a factor."""
+    sizes = np.random.default_rng(count).uniform([1e6, 1e4], [1e8, 1e7], (count, 2))
+    return [
+        make_block(
+            name=f"b{number}", kind="dense", count=2, work_flop=flop, works=make_works(flop, size),
+            time_s=factor * (3 * CALL_S + 2 * size * BYTE_S + flop * FLOP_S), moved_bytes=size, **changes,
+        )
+        for number, (flop, size) in enumerate(sizes)
+    ]  # fmt: skip
+
+
+def judge(networks, samples=(), fit=fit_costs):
+    steps = [make_step(*blocks, network=name, step_s=10.0, update_s=1.0) for name, blocks in networks.items()]
+    report = make_report(*steps).model_copy(update={"samples": tuple(samples)})
+    tables = {
+        "block_steps": collect_block_steps(report, Tolerance(), ""),
+        "block_times": collect_block_times(report, ""),
+        "block_samples": collect_block_samples(report, ""),
+    }
+    return judge_blocks(tables, [report], 1, fit)
 
 
 class Spy:
-    """A regressor that knows the mean of its targets, and remembers how many blocks it saw."""
+    """Remembers how many blocks it saw; its costs are none."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []
 
-    def __call__(self, inputs, targets, _seed):
-        self.seen.append(len(targets))
-        return lambda asked: np.full(len(asked), targets.mean())
+    def __call__(self, works, times_s):
+        self.seen.append(len(times_s))
+        return pd.Series(0.0, index=works.columns)
 
 
-def judge(*blocks: pd.DataFrame, train=None, samples=None):
-    times = pd.concat(blocks, ignore_index=True)
-    drawn = pd.DataFrame(columns=[*times.columns, "relative_error_ratio"]) if samples is None else samples
-    steps = make_steps(*times["network"].unique())
-    return judge_blocks({"block_steps": steps, "block_times": times, "block_samples": drawn}, 1, train)
+def test_costs_of_operations_are_found_and_none_is_negative():
+    blocks = make_blocks(60)
+    works = describe_blocks(blocks)
+    costs = fit_costs(works, np.array([one.time_s for one in blocks]))
+    assert costs["work_flop of MatMul"] == pytest.approx(FLOP_S, rel=1e-3)
+    assert (costs >= 0).all()
+    assert (works @ costs).to_list() == pytest.approx([one.time_s for one in blocks], rel=1e-6)
+
+
+def test_a_few_wrong_times_do_not_change_the_costs():
+    blocks = make_blocks(60)
+    times_s = np.array([one.time_s for one in blocks])
+    times_s[::12] *= 5
+    costs = fit_costs(describe_blocks(blocks), times_s)
+    assert costs["work_flop of MatMul"] == pytest.approx(FLOP_S, rel=0.05)
+
+
+def test_types_that_cost_alike_are_one_family():
+    block = make_block(
+        works=tuple(OperationWork(type=one, count=2, passed_bytes=8.0) for one in ("Mul", "Sub", "Conv2D"))
+    )
+    (row,) = describe_blocks([block]).to_dict("records")
+    assert row == {
+        "moved_bytes of the block": 10.0, "count of element-wise": 4, "passed_bytes of element-wise": 16.0,
+        "count of Conv2D": 2, "passed_bytes of Conv2D": 8.0,
+    }  # fmt: skip
 
 
 def test_a_network_is_estimated_without_its_own_blocks():
-    spy = Spy()
-    found = judge(make_blocks("a", 40), make_blocks("b", 60, factor=3.0), train=spy)
-    assert spy.seen == [60, 40]
+    found = judge({"a": make_blocks(40), "b": make_blocks(60, factor=3.0)})
     errors = found["block_times"].groupby("network")["relative_error_ratio"].median()
     # Each is estimated by the other's factor: the held-out network is not in the estimate.
-    assert errors["a"] == pytest.approx(2.0, rel=0.2)
-    assert errors["b"] == pytest.approx(-2 / 3, rel=0.2)
-
-
-def test_too_few_other_blocks_are_no_estimate():
-    found = judge(make_blocks("a", 3), make_blocks("b", LEAST_BLOCKS - 1), train=Spy())["block_times"]
-    assert found["estimated_s"].isna().all()
-    assert TOO_FEW.find_in(found["estimate_reason"].iloc[0])["found"] == str(LEAST_BLOCKS - 1)
-
-
-def test_a_step_needs_an_estimate_of_each_block():
-    blocks = make_blocks("a", 40)
-    empty = make_blocks("b", 41)
-    empty.loc[0, "moved_bytes"] = 0.0
-    steps = judge(blocks, empty, train=Spy())["block_steps"].set_index("network")
-    times = judge(blocks, empty, train=Spy())["block_times"]
-    own = times[times["network"] == "a"]
-    assert steps.loc["a", "left_out_s"] == pytest.approx(1.0 + 2 * own["estimated_s"].sum())
-    assert steps.loc["a", "left_out_error_ratio"] == pytest.approx(steps.loc["a", "left_out_s"] / 10 - 1)
-    assert math.isnan(steps.loc["b", "left_out_s"])
-
-
-def test_an_estimated_update_stands_for_the_measured_one():
-    blocks = pd.concat([make_blocks("a", 40), make_blocks("a", 1, kind="update"), make_blocks("b", 41)])
-    found = judge(blocks, train=Spy())
-    own = found["block_times"][found["block_times"]["network"] == "a"]
-    steps = found["block_steps"].set_index("network")
-    assert steps.loc["a", "left_out_s"] == pytest.approx(2 * own["estimated_s"].sum())
+    assert errors["a"] == pytest.approx(2.0, rel=1e-3)
+    assert errors["b"] == pytest.approx(-2 / 3, rel=1e-3)
 
 
 def test_networks_are_estimated_from_random_blocks_and_these_from_their_own_other_parts():
     spy = Spy()
-    found = judge(make_blocks("a", 10), make_blocks("b", 20), train=spy, samples=make_blocks("", 50))
+    found = judge({"a": make_blocks(10), "b": make_blocks(20)}, make_blocks(50), fit=spy)
     assert spy.seen == [70, 60, *[50 - 50 // FOLDS] * FOLDS]
     assert found["block_samples"]["relative_error_ratio"].notna().all()
     assert set(found["block_kinds"]["left_out"]) == {OF_NETWORKS, OF_RANDOM_SIZES}
+
+
+def test_too_few_other_blocks_are_no_estimate():
+    found = judge({"a": make_blocks(3), "b": make_blocks(LEAST_BLOCKS - 1)})["block_times"]
+    assert found["estimated_s"].isna().all()
+    assert TOO_FEW.find_in(found["estimate_reason"].iloc[0])["found"] == str(LEAST_BLOCKS - 1)
+
+
+def test_no_time_is_guessed_for_operations_that_nobody_timed():
+    strange = make_block(kind="other", works=make_works(0.0, 1e6, kind="TopKV2"))
+    found = judge({"a": [*make_blocks(9), strange], "b": make_blocks(LEAST_BLOCKS)})["block_times"]
+    reasons = found.loc[found["network"] == "a", "estimate_reason"].to_list()
+    assert NOT_COVERED.find_in(reasons[-1])["share"].startswith("50")
+    assert reasons[:-1] == [""] * 9
+    assert found.loc[found["network"] == "a", "estimated_s"].isna().to_list() == [False] * 9 + [True]
+
+
+def test_a_step_is_the_sum_of_its_estimates_if_they_cover_nine_tenths_of_it():
+    found = judge({"a": make_blocks(12), "b": make_blocks(41)})
+    times, steps = found["block_times"], found["block_steps"].set_index("network")
+    own = times[times["network"] == "a"]
+    assert steps.loc["a", "left_out_s"] == pytest.approx(1.0 + 2 * own["estimated_s"].sum())
+    assert steps.loc["a", "left_out_error_ratio"] == pytest.approx(steps.loc["a", "left_out_s"] / 10 - 1)
+    unknown = make_block(kind="other", work_flop=1e9, works=make_works(1e9, 1e6, kind="TopKV2"))
+    without = judge({"a": [*make_blocks(12), unknown], "b": make_blocks(41)})["block_steps"].set_index("network")
+    assert math.isnan(without.loc["a", "left_out_s"])
+    small = make_block(kind="other", count=1, work_flop=1.0, moved_bytes=1.0, works=make_works(1.0, 1.0, kind="TopKV2"))
+    nearly = judge({"a": [*make_blocks(12), small], "b": make_blocks(41)})["block_steps"].set_index("network")
+    assert nearly.loc["a", "left_out_s"] == pytest.approx(steps.loc["a", "left_out_s"])
+
+
+def test_an_estimated_update_stands_for_the_measured_one():
+    update = make_blocks(1)[0].model_copy(update={"kind": "update", "count": 1})
+    steps = [
+        make_step(*make_blocks(12), network="a", update=update, update_s=1.0, step_s=10.0),
+        make_step(*make_blocks(41), network="b", step_s=10.0),
+    ]
+    report = make_report(*steps)
+    tables = {
+        "block_steps": collect_block_steps(report, Tolerance(), ""),
+        "block_times": collect_block_times(report, ""),
+        "block_samples": collect_block_samples(report, ""),
+    }
+    found = judge_blocks(tables, [report], 1)
+    own = found["block_times"][found["block_times"]["network"] == "a"]
+    expected = (own["estimated_s"] * own["block_count"]).sum()
+    assert found["block_steps"].set_index("network").loc["a", "left_out_s"] == pytest.approx(expected)
 
 
 def test_errors_are_judged_by_kind_at_the_median_and_at_nine_tenths():
@@ -121,61 +174,4 @@ def test_errors_are_judged_by_kind_at_the_median_and_at_nine_tenths():
 def test_without_blocks_the_tables_are_empty():
     blocks = pd.DataFrame(columns=["kind", "relative_error_ratio"])
     empty = {"block_steps": pd.DataFrame(), "block_times": blocks, "block_samples": blocks}
-    assert [len(one) for one in judge_blocks(empty, 1).values()] == [0, 0, 0, 0]
-
-
-def test_rates_are_the_largest_and_every_kind_has_its_input():
-    blocks = make_blocks("a", 5)
-    assert find_rates(blocks).flop_per_s <= FLOP_PER_S
-    assert describe_blocks(blocks).shape == (5, len(SIZES) + len(KINDS))
-
-
-def test_each_kind_has_a_factor_of_its_own():
-    blocks = pd.concat([make_blocks("a", 30), make_blocks("b", 30, kind="depthwise")], ignore_index=True)
-    targets = np.where(blocks["kind"] == "dense", 0.0, 2.0)
-    inputs = describe_blocks(blocks)
-    asked = describe_blocks(make_blocks("c", 7, kind="depthwise"))
-    np.testing.assert_allclose(train_by_kind(inputs, targets, 1)(asked), 2.0, atol=0.05)
-
-
-def test_a_process_learns_a_smooth_function_and_ignores_what_never_differs():
-    random = np.random.default_rng(1)
-    inputs = np.column_stack([random.uniform(0, 3, (80, 2)), np.full(80, 7.0)])
-    truth = np.sin(2 * inputs[:, 0]) + 0.5 * inputs[:, 1]
-    estimate = fit_process(inputs[:60], truth[:60] + random.normal(0, 0.02, 60), 1)
-    assert np.abs(estimate(inputs[60:]) - truth[60:]).mean() < 0.05
-    assert estimate(np.array([[1.0, 1.0, 9.0]])) == pytest.approx(np.sin(2) + 0.5, abs=0.1)
-
-
-def test_the_gradient_of_the_likelihood_is_right():
-    random = np.random.default_rng(2)
-    inputs, values = random.normal(size=(12, 2)), random.normal(size=12)
-    parameters = np.array([0.3, -0.2, 0.1, -0.5, -1.0])
-    _, gradient = _loss(parameters, inputs, values)
-    steps = 1e-6 * np.eye(5)
-    expected = [
-        (_loss(parameters + step, inputs, values)[0] - _loss(parameters - step, inputs, values)[0]) / 2e-6
-        for step in steps
-    ]
-    np.testing.assert_allclose(gradient, expected, rtol=1e-4)
-
-
-def test_a_size_that_never_differed_says_nothing_although_its_deviation_is_a_rounding_error():
-    drawn = np.random.default_rng(3)
-    inputs = np.column_stack([drawn.normal(size=60), np.full(60, np.log1p(13.0))])
-    assert 0 < inputs[:, 1].std() < 1e-12
-    estimate = fit_process(inputs, inputs[:, 0], 1)
-    asked = np.array([[0.5, np.log1p(13.0)], [0.5, np.log1p(40.0)]])
-    assert estimate(asked)[0] == estimate(asked)[1]
-
-
-def test_no_time_is_guessed_far_outside_of_the_sizes_of_a_kind_that_were_timed():
-    asked = make_blocks("a", 4).astype({"product_rows": float})
-    asked.loc[1, "product_rows"] *= 1.9
-    asked.loc[2, "product_rows"] *= 4
-    asked.loc[3, "kind"] = "sparse"  # of a kind that was not timed: like all kinds
-    times = judge(asked, make_blocks("b", LEAST_BLOCKS), train=Spy())["block_times"]
-    own = times[times["network"] == "a"]
-    assert own["estimated_s"].notna().tolist() == [True, True, False, True]
-    assert own["estimate_reason"].map(bool).tolist() == [False, False, True, False]
-    assert OUTSIDE.find_in(own["estimate_reason"].iloc[2]) is not None
+    assert [len(one) for one in judge_blocks(empty, [], 1).values()] == [0, 0, 0, 0]
