@@ -69,7 +69,8 @@ def _say_of_peak(best: pd.DataFrame, material: Material) -> str:
     if one_node.empty:
         return ""
     shares = [row.rate_flop_per_s / peaks[row.precision] for row in one_node.itertuples()]
-    return f" On one node that is {say_share(min(shares))} to {say_share(max(shares))} of its fastest matrix product."
+    said = " to ".join(dict.fromkeys(say_share(one) for one in (min(shares), max(shares))))
+    return f" On one node that is {said} of its fastest matrix product."
 
 
 def _say_faster(material: Material) -> Question:

@@ -52,7 +52,7 @@ SMALL: tuple[Step, ...] = (
     lambda rows: tf.where(rows > 0.0, rows, 0.1 * rows),
     lambda rows: rows - tf.reduce_mean(rows, axis=-1, keepdims=True),
     lambda rows: rows / (1.0 + tf.reduce_max(tf.abs(rows), axis=0)),
-    lambda rows: tf.concat([rows, -rows], axis=0)[1:],
+    lambda rows: tf.concat([rows, -rows], axis=0)[: rows.shape[0]],
     lambda rows: tf.pad(rows[:, 1:], [[0, 0], [1, 0]]),
     lambda rows: tf.stack(tf.split(tf.tile(rows, [1, 2]), 2, axis=1))[1],
     lambda rows: tf.transpose(tf.transpose(rows) * 2.0),
@@ -60,7 +60,7 @@ SMALL: tuple[Step, ...] = (
         rows * tf.nn.sparse_softmax_cross_entropy_with_logits(tf.zeros(rows.shape[:1], tf.int32), rows)[:, None]
     ),
 )
-"""On rows of numbers, two or more in a row; what they return may have another number of rows, not fewer than one."""
+"""Of rows of numbers, two or more in a row; what they return has the same shape."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from hpcai.machine.blocks.process import (
     time_prepared,
     trace_subject,
 )
+from hpcai.machine.blocks.samples import SMALL
 from hpcai.machine.blocks.subject import Subject, reference_subject
 from hpcai.machine.blocks.trace import BEGINNINGS, halve
 from hpcai.machine.blocks.work import count_flop, describe_operations, kind_of
@@ -248,3 +249,8 @@ def test_work_counts_bytes_far_ones_and_idle_vectors():
     assert product.far_bytes == product.passed_bytes - 2**20
     small = works_of(tf.sigmoid, (3, 5))["Sigmoid"]
     assert (small.count, small.passed_bytes, small.far_bytes, small.idle_flop) == (1, 2 * 60, 0, 0)
+
+
+def test_small_operations_keep_the_shape_of_their_rows():
+    rows = tf.constant(np.random.default_rng(1).normal(size=(3, 5)).astype("float32"))
+    assert {tuple(step(rows).shape) for step in SMALL} == {(3, 5)}
