@@ -122,7 +122,7 @@ def _packed(columns: Mapping[str, Array]) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, column in columns.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, column, allow_pickle=False)
+                np.lib.format.write_array(member, column, allow_pickle=False)  # type: ignore[no-untyped-call]
     return buffer.getvalue()
 
 
