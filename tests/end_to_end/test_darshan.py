@@ -16,10 +16,16 @@ from hpcai.profiles.io import PROFILE
 from hpcai.profiles.io.darshan_library import find_darshan
 
 MINI = Path(__file__).resolve().parents[1] / "config/benchmarks"
-LIBRARY = find_darshan(None)
 
 
-@pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
+@pytest.fixture(scope="module", autouse=True)
+def library():
+    """The library, which is searched for when these tests run and not whenever tests are collected."""
+    found = find_darshan(None)
+    if isinstance(found, str):
+        pytest.skip(found)
+
+
 @pytest.mark.parametrize(
     "benchmark", ["cosmoflow_mini", "resnet50_mini", "extreme_weather_mini", "deepcam_mini", "opencatalyst_mini"]
 )

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-files = [Path(file) for file in snakemake.input.get("steps", [])]
-measured = tabulate_blocks(files, Tolerance.model_validate(snakemake.params.tolerance))
-tables = judge_blocks(measured, [read_part(BlocksReport, file) for file in files], snakemake.params.seed)
+reports = {file: read_part(BlocksReport, Path(file)) for file in snakemake.input.get("steps", [])}
+measured = tabulate_blocks(reports, Tolerance.model_validate(snakemake.params.tolerance))
+tables = judge_blocks(measured, list(reports.values()), snakemake.params.seed)
 tables["allreduce_errors"] = judge_allreduces(read_parquet(Path(snakemake.input.links)))
 write_tables(tables, Path(snakemake.output[0]).parent)

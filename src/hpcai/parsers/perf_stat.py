@@ -33,6 +33,7 @@ UNITS = {
     "MiB": ("byte", 2.0**20), "GiB": ("byte", 2.0**30),
 }  # fmt: skip
 """Units with their SI units and factors; "" is a count. A line with another unit is omitted."""
+PLACE = r"(?:CPU|[SNC])\d+[-\w]*"
 PRINTED_BESIDE = {
     "variation": r"\( *\+- *(\d+\.\d+)%",
     "enabled": r"\((\d+\.\d\d)%\)",
@@ -96,7 +97,7 @@ def _layout(separator: str) -> re.Pattern[str]:
     event = rf"[A-Za-z_][\w-]*/[^/]*/[\w:]*|[A-Za-z]{text}"
     return re.compile(
         rf"(?:\s*(?P<time>\d+\.\d{{9}}){mark})?"
-        rf"(?:(?P<place>(?:CPU|[SNC])\d+[-\w]*){mark}(?:(?P<cpus>\d+){mark})?)?"
+        rf"(?:(?P<place>{PLACE}){mark}(?:(?P<cpus>\d+){mark})?)?"
         rf"(?P<value>{'|'.join(map(re.escape, MISSING))}|{NUMBER}){mark}(?P<unit>[A-Za-z]*){mark}(?P<event>{event})"
         rf"(?:{mark}(?P<variation>\d+\.\d+)%)?{mark}(?P<run>\d{{1,18}}){mark}(?P<enabled>\d+\.\d\d)"
         rf"(?:{mark}(?P<derived>(?:{NUMBER}|nan|inf)?){mark}(?P<derived_unit>{text}))?",
@@ -121,7 +122,7 @@ def _printed_fields(line: str) -> dict[str, str] | None:
     fields = dict.fromkeys(("time", "place", "cpus"), "")
     if head and re.fullmatch(r"\d+\.\d{9}", head[0]):
         fields["time"] = head.pop(0)
-    if head and re.fullmatch(r"(?:CPU|[SNC])\d+[-\w]*", head[0]):
+    if head and re.fullmatch(PLACE, head[0]):
         fields["place"] = head.pop(0)
         fields["cpus"] = head.pop(0) if len(head) > 2 and head[0].isdigit() and _is_printed_number(head[1]) else ""
     if len(head) not in (2, 3) or not _is_printed_number(head[0]) or not re.match(r"[A-Za-z_]", head[-1]):
@@ -142,7 +143,7 @@ def _is_printed_number(text: str) -> bool:
 
 def _is_beside_the_table(line: str) -> bool:
     """Detect what is printed around the counters: titles, times of the command, and its own output."""
-    begins = re.match(r" *(?:[\d.,]+ |<not |(?:CPU|[SNC])\d)", line)
+    begins = re.match(rf" *(?:[\d.,]+ |<not |{PLACE})", line)
     return begins is None or re.search(r" seconds (?:time|user|sys)", line) is not None
 
 

@@ -1,9 +1,8 @@
 """Training steps as the sum of their measured blocks, compared with the same steps measured whole."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,6 @@ from hpcai.metrics.quietness import DISTURBED, judge_quiet
 from hpcai.metrics.run_tables import join_tables
 from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.steps.report import BlocksReport, BlockTime, StepTimes
-from hpcai.records.files import read_part
 
 MEDIAN_GOAL_RATIO, WORST_GOAL_RATIO = 0.03, 0.08
 """Goals for the absolute relative error over all steps: median and maximum."""
@@ -176,25 +174,19 @@ def _share_of_step(step: StepTimes, count: int, time_s: float | None) -> float:
     return math.nan if time_s is None or not step.step_s else count * time_s / step.step_s
 
 
-def tabulate_blocks(files: Sequence[Path], tolerance: Tolerance) -> dict[str, pd.DataFrame]:
+def tabulate_blocks(reports: Mapping[str, BlocksReport], tolerance: Tolerance) -> dict[str, pd.DataFrame]:
     """Return the tables ``block_steps``, ``block_times`` and ``block_samples`` of reports.
 
     Parameters
     ----------
-    files
-        Reports of measured blocks; without any, the tables are empty.
+    reports
+        Measured blocks, by where the report is; without any, the tables are empty.
     tolerance
         Tolerated disturbance.
-
-    Raises
-    ------
-    RecordError
-        If a report is missing or damaged.
     """
-    reports = [(read_part(BlocksReport, file), str(file)) for file in files]
-    steps = [collect_block_steps(report, tolerance, source) for report, source in reports]
-    times = [collect_block_times(report, source) for report, source in reports]
-    samples = [collect_block_samples(report, source) for report, source in reports]
+    steps = [collect_block_steps(report, tolerance, source) for source, report in reports.items()]
+    times = [collect_block_times(report, source) for source, report in reports.items()]
+    samples = [collect_block_samples(report, source) for source, report in reports.items()]
     return {
         "block_steps": join_tables([pd.DataFrame(columns=list(STEP_COLUMNS)), *steps]),
         "block_times": join_tables([pd.DataFrame(columns=list(BLOCK_COLUMNS)), *times]),

@@ -19,7 +19,7 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.errors_of_estimates import relative_errors, weighted_error_ratio
-from hpcai.predict.steps.report import BlocksReport, BlockTime
+from hpcai.predict.steps.report import MEASURES, BlocksReport, BlockTime
 
 KIND_COLUMNS = columns_of("block_kinds")
 LEAST_BLOCKS = 40
@@ -32,8 +32,6 @@ ROUNDS = 10
 """Fits, each with the weights that the errors of the one before give."""
 LEAST_ERROR_RATIO = 0.03
 """Smaller errors weigh no more: a block's time differs by that much from one measurement to the next."""
-MEASURES = ("count", "passed_bytes", "far_bytes", "work_flop", "idle_flop")
-"""What an operation costs by; fields of `OperationWork`."""
 FAMILIES = {
     "element-wise": (
         "Abs", "AddV2", "Cast", "Equal", "Floor", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd",
@@ -72,7 +70,7 @@ class Blocks:
         """Return some of them."""
         return Blocks(self.table[rows], self.works[rows])
 
-    def and_(self, other: "Blocks") -> "Blocks":
+    def joined_with(self, other: "Blocks") -> "Blocks":
         """Return these and others."""
         parts = [(one.table, one.works) for one in (self, other) if len(one.table)]
         tables, works = zip(*parts, strict=True) if parts else ([self.table], [self.works])
@@ -132,7 +130,7 @@ def estimate_left_out(blocks: Blocks, samples: Blocks, fit: Fit = fit_costs) -> 
     """
     networks = blocks.table["network"].to_numpy()
     parts = [
-        _estimate(blocks.part(networks == name), samples.and_(blocks.part(networks != name)), fit)
+        _estimate(blocks.part(networks == name), samples.joined_with(blocks.part(networks != name)), fit)
         for name in dict.fromkeys(networks)
     ]
     return pd.concat(parts).reindex(blocks.table.index)

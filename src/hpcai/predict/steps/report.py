@@ -29,14 +29,11 @@ class OperationWork(_Part):
 
     def plus(self, other: "OperationWork") -> "OperationWork":
         """Return the work of both."""
-        return OperationWork(
-            type=self.type,
-            count=self.count + other.count,
-            passed_bytes=self.passed_bytes + other.passed_bytes,
-            far_bytes=self.far_bytes + other.far_bytes,
-            work_flop=self.work_flop + other.work_flop,
-            idle_flop=self.idle_flop + other.idle_flop,
-        )
+        return OperationWork(type=self.type, **{name: getattr(self, name) + getattr(other, name) for name in MEASURES})
+
+
+MEASURES = tuple(name for name in OperationWork.model_fields if name != "type")
+"""What an operation may cost by."""
 
 
 class BlockTime(_Part):

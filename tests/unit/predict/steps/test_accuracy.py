@@ -19,7 +19,8 @@ from hpcai.predict.steps.accuracy import (
     sum_blocks,
     tabulate_blocks,
 )
-from hpcai.records.files import write_sealed
+from hpcai.predict.steps.report import BlocksReport
+from hpcai.records.files import read_part, write_sealed
 
 
 def test_a_step_is_its_blocks_as_often_as_it_has_them_and_the_update():
@@ -76,5 +77,6 @@ def test_a_disturbed_machine_is_said(others_s, is_said):
 def test_tables_are_made_of_files_or_empty(tmp_path):
     file = tmp_path / "blocks.json"
     write_sealed(make_report(), file)
-    assert [len(one) for one in tabulate_blocks([file], Tolerance()).values()] == [1, 1, 0]
-    assert [len(one) for one in tabulate_blocks([], Tolerance()).values()] == [0, 0, 0]
+    reports = {str(file): read_part(BlocksReport, file)}
+    assert [len(one) for one in tabulate_blocks(reports, Tolerance()).values()] == [1, 1, 0]
+    assert [len(one) for one in tabulate_blocks({}, Tolerance()).values()] == [0, 0, 0]

@@ -9,7 +9,7 @@ from unit.predict.steps.made_blocks import make_block, make_report, make_step
 
 from hpcai.core.disturbance import Tolerance
 from hpcai.metrics.scaling.model_limits import NOT_COVERED
-from hpcai.predict.steps.accuracy import collect_block_samples, collect_block_steps, collect_block_times
+from hpcai.predict.steps.accuracy import tabulate_blocks
 from hpcai.predict.steps.regression import (
     FOLDS,
     LEAST_BLOCKS,
@@ -48,12 +48,7 @@ def make_blocks(count: int, factor: float = 1.0, **changes):
 def judge(networks, samples=(), fit=fit_costs):
     steps = [make_step(*blocks, network=name, step_s=10.0, update_s=1.0) for name, blocks in networks.items()]
     report = make_report(*steps).model_copy(update={"samples": tuple(samples)})
-    tables = {
-        "block_steps": collect_block_steps(report, Tolerance(), ""),
-        "block_times": collect_block_times(report, ""),
-        "block_samples": collect_block_samples(report, ""),
-    }
-    return judge_blocks(tables, [report], 1, fit)
+    return judge_blocks(tabulate_blocks({"": report}, Tolerance()), [report], 1, fit)
 
 
 class Spy:
@@ -147,12 +142,7 @@ def test_an_estimated_update_stands_for_the_measured_one():
         make_step(*make_blocks(41), network="b", step_s=10.0),
     ]
     report = make_report(*steps)
-    tables = {
-        "block_steps": collect_block_steps(report, Tolerance(), ""),
-        "block_times": collect_block_times(report, ""),
-        "block_samples": collect_block_samples(report, ""),
-    }
-    found = judge_blocks(tables, [report], 1)
+    found = judge_blocks(tabulate_blocks({"": report}, Tolerance()), [report], 1)
     own = found["block_times"][found["block_times"]["network"] == "a"]
     expected = (own["estimated_s"] * own["block_count"]).sum()
     assert found["block_steps"].set_index("network").loc["a", "left_out_s"] == pytest.approx(expected)
