@@ -19,7 +19,7 @@ LAYERS = "results/characterise/layers/cosmoflow_mini.json"
 @pytest.fixture(scope="module")
 def predicted(tiny_study):
     """The tiny study with predictions, and at rest."""
-    for target in ("predict", "all"):
+    for target in ("predict", "regressors", "all"):
         done = tiny_study.snakemake(target)
         assert done.returncode == 0, done.stdout
     return tiny_study

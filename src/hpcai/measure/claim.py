@@ -94,11 +94,12 @@ class Claim:
                 logger.warning("%s: the claim cannot be refreshed now (%s)", self.path, error.strerror)
 
     def _is_held(self) -> bool:
-        try:
-            return self.path.read_bytes() == self.content
-        except FileNotFoundError:
-            # Removed by hand; claiming again reveals whether another process came in between.
-            return _put(self.content, self.path)
+        # A claim that was removed by hand is claimed again, which reveals whether another process came in between.
+        # `confirm` and the thread that refreshes the claim may do so at the same moment: only the content tells.
+        while (seen := _look(self.path)) is None:
+            if _put(self.content, self.path):
+                return True
+        return seen.content == self.content
 
     def _let_go(self) -> None:
         with suppress(OSError), _alone_at(self.path):

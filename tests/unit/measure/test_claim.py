@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import psutil
 import pytest
@@ -229,6 +229,19 @@ def test_a_claim_that_was_removed_is_taken_again(tmp_path):
         (tmp_path / CLAIM).unlink()
         claim.confirm()
         assert (tmp_path / CLAIM).read_bytes() == claim.content
+
+
+@pytest.mark.parametrize("came_first", ["the refresher", "another process"])
+def test_a_removed_claim_is_lost_to_other_processes_only(tmp_path, monkeypatch, came_first):
+    claim = Claim(tmp_path / CLAIM, ME)
+
+    def second(content, path):
+        path.write_bytes(content if came_first == "the refresher" else b"{}")
+        return False
+
+    monkeypatch.setattr(module, "_put", second)
+    with refused(RunRefusedError, TAKEN_OVER) if came_first == "another process" else nullcontext():
+        claim.confirm()
 
 
 def test_a_folder_that_cannot_be_read_ends_no_run(tmp_path, monkeypatch):
