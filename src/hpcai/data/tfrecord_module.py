@@ -40,12 +40,13 @@ class TfrecordDataModule(DataModule[Data]):
                 raise DatasetError(f"{file}: record {number}: {error}") from None
             offsets.append(position)
             position += FRAME_BYTES + len(payload)
+        checksum = checksum_of(data)
         return FileFacts(
             bytes=len(data),
-            crc32c=checksum_of(data),
+            crc32c=checksum,
             records=len(offsets),
             content_bytes=len(content.data),
-            content_crc32c=checksum_of(content.data),
+            content_crc32c=checksum if content.data is data else checksum_of(content.data),
             record_offsets=tuple(offsets),
         )
 

