@@ -4,13 +4,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import regular_bytes
-from hpcai.data.module import DataModule, FileFacts
+from hpcai.data.module import DataModule, Finding, finding_of
 from hpcai.data.processes import in_forks
 
 MAX_THREADS = 16
@@ -20,7 +21,6 @@ _MOST_TOGETHER, _IN_THREADS = 256, 64
 """Files examined together by a process of several and by the only one: few messages, but frequent progress."""
 _ROUNDS = 16
 """Groups of files for each process, so that all end at nearly the same time."""
-Finding = FileFacts | DatasetError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -65,25 +65,26 @@ class Examination(Generic[Result]):
         several = self._processes > 1
         size = max(1, min(_MOST_TOGETHER, len(self._paths) // (_ROUNDS * self._processes))) if several else _IN_THREADS
         groups = [range(len(self._paths))[start : start + size] for start in range(0, len(self._paths), size)]
-        together = _one_by_one if several else in_parallel
 
         def work(number: int) -> Result:
             group = groups[number]
-            return self._conclude(group.start, together(self._examine, self._paths[group.start : group.stop]))
+            files = [self._root / path for path in self._paths[group.start : group.stop]]
+            found = self._module.examine_together(files) if several else in_parallel(self._examine, files)
+            return self._conclude(group.start, found)
 
         with closing(in_forks(work, len(groups), self._processes)) as results:
             for group, result in zip(groups, results, strict=True):
                 self._progress(len(group))
                 yield result
 
-    def _examine(self, path: str) -> Finding:
-        return _or_error(lambda: self._module.examine(self._root / path))
+    def _examine(self, file: Path) -> Finding:
+        return finding_of(partial(self._module.examine, file))
 
     def _step_by_step(self, steps: Sequence[Sequence[Callable[[], Any]]]) -> Iterator[Result]:
         flat = list(chain.from_iterable(steps))
 
         def work(number: int) -> Any:  # noqa: ANN401
-            return _or_error(flat[number])
+            return finding_of(flat[number])
 
         with closing(in_forks(work, len(flat), self._processes)) as results:
             for number, (path, own) in enumerate(zip(self._paths, steps, strict=True)):
@@ -112,22 +113,11 @@ def _bytes_of(file: Path) -> int:
         return 0  # examining it tells what is wrong
 
 
-def _or_error(call: Callable[[], Result]) -> Result | DatasetError:
-    try:
-        return call()
-    except DatasetError as error:
-        return error
-
-
-def _one_by_one(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    return [function(item) for item in items]
-
-
 def in_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """Apply a function that mostly releases the interpreter lock; return results in the order of the items."""
     threads = min(MAX_THREADS, len(os.sched_getaffinity(0)), max(1, len(items)))
     if threads == 1:
-        return _one_by_one(function, items)
+        return [function(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:
         try:
             return list(pool.map(function, items))

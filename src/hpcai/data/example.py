@@ -96,7 +96,8 @@ def decode_example(payload: bytes | memoryview) -> dict[str, Decoded]:
 
 def _decode(feature: Any) -> Decoded:  # noqa: ANN401
     if feature.HasField("bytes_list"):
-        return list(feature.bytes_list.value)
+        values: list[bytes] = feature.bytes_list.value[:]
+        return values
     # From a list: from a message's field, NumPy takes up to six times as long.
     if feature.HasField("float_list"):
         return np.array(feature.float_list.value[:], np.float32)

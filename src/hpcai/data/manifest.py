@@ -11,8 +11,8 @@ from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.config.benchmark import Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Message, at
-from hpcai.data.examine import Examination, Finding
-from hpcai.data.module import DataModule, FileFacts
+from hpcai.data.examine import Examination
+from hpcai.data.module import DataModule, FileFacts, Finding
 from hpcai.data.table import ODD_PART, Table
 from hpcai.data.tabled import content_digest, read_tabled, write_tabled
 

@@ -32,6 +32,7 @@ _BLOCK_BYTES = 8 << 20
 Found = Mapping[Split, Sequence[str]]
 """Sample files per split, sorted, relative to a root."""
 Data = TypeVar("Data", bound=DataSettings)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class FileFacts:
     content_bytes: int
     content_crc32c: str
     record_offsets: tuple[int, ...] = ()
+
+
+Finding = FileFacts | DatasetError
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,10 @@ class DataModule(ABC, Generic[Data]):
         DatasetError
             Names file, place, what was found, what was expected and what to do.
         """
+
+    def examine_together(self, files: Sequence[Path]) -> list[Finding]:
+        """Return what `examine` finds for each of some files, or what is wrong with it."""
+        return [finding_of(partial(self.examine, file)) for file in files]
 
     def steps(self, file: Path) -> Sequence[Callable[[], Any]]:
         """Return what `examine` does as calls that several processes can share; by default it is one.
@@ -207,6 +215,14 @@ class DataModule(ABC, Generic[Data]):
                 shutil.copytree(path, folder, copy_function=os.link, dirs_exist_ok=True)
             else:
                 (folder / path.name).hardlink_to(path)
+
+
+def finding_of(examine: Callable[[], Result]) -> Result | DatasetError:
+    """Return what a call returns, or its error."""
+    try:
+        return examine()
+    except DatasetError as error:
+        return error
 
 
 def checksum_of(data: bytes | memoryview) -> str:

@@ -1,17 +1,20 @@
 """Base of data modules whose official container is TFRecord: TensorFlow reads the files without conversion."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from hpcai.config.benchmark import DataSettings
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import at
-from hpcai.data.module import CHANGED_FILE, DataModule, FileFacts, Member, checksum_of
+from hpcai.data.module import CHANGED_FILE, DataModule, FileFacts, Finding, Member, checksum_of, finding_of
 from hpcai.data.tfrecord import FRAME_BYTES, Content, read_file, split_records, unpack_content
 
 Data = TypeVar("Data", bound=DataSettings)
+TOGETHER, TOGETHER_BYTES = 32, 256 << 10
+"""Files, or bytes in them, that are read before they are examined: they stay in a core's cache."""
 
 
 class TfrecordDataModule(DataModule[Data]):
@@ -30,6 +33,29 @@ class TfrecordDataModule(DataModule[Data]):
         """Read a whole file; check framing, checksums and every record."""
         data = read_file(file)
         return self._facts(file, data, unpack_content(data, self.compressed))
+
+    def examine_together(self, files: Sequence[Path]) -> list[Finding]:
+        """Examine files; small ones are read one after the other first.
+
+        Reading and then examining each file takes up to 1.7 times as long: after a system call, a processor that
+        guards its branch predictor computes slowly for a while.
+        """
+        found: list[Finding] = []
+        read: list[tuple[Path, bytes | DatasetError]] = []
+        size_bytes = 0
+        for number, file in enumerate(files, 1):
+            data = finding_of(partial(read_file, file))
+            read.append((file, data))
+            size_bytes += 0 if isinstance(data, DatasetError) else len(data)
+            if size_bytes >= TOGETHER_BYTES or len(read) == TOGETHER or number == len(files):
+                found += [self._finding(*one) for one in read]
+                read, size_bytes = [], 0
+        return found
+
+    def _finding(self, file: Path, data: bytes | DatasetError) -> Finding:
+        if isinstance(data, DatasetError):
+            return data
+        return finding_of(lambda: self._facts(file, data, unpack_content(data, self.compressed)))
 
     def _facts(self, file: Path, data: bytes, content: Content) -> FileFacts:
         offsets, position = [], 0

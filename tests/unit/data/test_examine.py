@@ -1,6 +1,7 @@
 """Several processes find what one finds, in the same order."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -10,7 +11,7 @@ from unit.data.data_samples import cut, flip_bit, found_in, header, small_cubes,
 from unit.refusals import refused
 
 from hpcai.core.errors import DatasetError
-from hpcai.data import examine
+from hpcai.data import examine, tfrecord_module
 from hpcai.data.manifest import (
     NOT_AS_EXPECTED,
     ODD_FACTS,
@@ -20,6 +21,7 @@ from hpcai.data.manifest import (
     verify_dataset,
     write_manifest,
 )
+from hpcai.data.module import finding_of
 from hpcai.workloads.extreme_weather.data import module as years_module
 from hpcai.workloads.extreme_weather.data.container import NOT_FINITE, YearShape, write_year
 from hpcai.workloads.extreme_weather.data.module import ExtremeWeatherDataModule
@@ -119,6 +121,21 @@ def test_damaged_cubes_in_their_order(tmp_path: Path, processes: str) -> None:
             small_cubes().examine(files[number])
         expected.append(f"  {single.value}")
     assert str(caught.value).splitlines()[1:] == expected
+
+
+@pytest.mark.parametrize(("files", "size_bytes"), [(1, 1 << 20), (4, 1 << 20), (32, 1), (32, 1 << 20)])
+def test_cubes_that_are_read_together(
+    tmp_path: Path, files: int, size_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tfrecord_module, "TOGETHER", files)
+    monkeypatch.setattr(tfrecord_module, "TOGETHER_BYTES", size_bytes)
+    write_split(tmp_path / "train", 10)
+    paths = sorted((tmp_path / "train").iterdir())
+    cut(paths[4], 4)
+    paths[6].unlink()
+    expected = [repr(finding_of(partial(small_cubes().examine, path))) for path in paths]
+    assert list(map(repr, small_cubes().examine_together(paths))) == expected
+    assert [isinstance(one, DatasetError) for one in small_cubes().examine_together(paths[4:7])] == [True, False, True]
 
 
 @pytest.mark.parametrize("harm", ["frames", "tail", "bytes"])
