@@ -1,5 +1,6 @@
 """Fixtures of all tests."""
 
+import os
 import signal
 
 import pytest
@@ -14,6 +15,10 @@ pytest_plugins = (
     "plugins.names",
     "plugins.sharing",
 )
+
+# As in trainings: TensorFlow by itself uses oneDNN only on processors with AVX-512's neural-network instructions, and
+# without it knows no gradient of a dilated convolution.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 # Other work on the machine must not fail a test: none is timed.
 settings.register_profile("untimed", deadline=None)

@@ -11,3 +11,9 @@ def processor_facts() -> dict[str, str]:
         return {}
     pairs = (line.split(":", maxsplit=1) for line in first.splitlines() if ":" in line)
     return {key.strip(): value.strip() for key, value in pairs}
+
+
+def lacks_avx512() -> bool:
+    """Return whether this is an x86 processor without AVX-512 for bytes and words, which oneDNN needs for bf16."""
+    flags = processor_facts().get("flags", "").split()
+    return bool(flags) and "avx512bw" not in flags

@@ -35,11 +35,18 @@ Padding = str | list[list[int]]
 """SAME, VALID, or the zeros before and after each axis."""
 
 
+FEWEST_STRIDED_INPUTS = 8
+"""With fewer (6 and below), oneDNN of TensorFlow 2.18.1 computes a wrong gradient of the kernel of a strided 1x1
+convolution and overwrites memory, on processors with AVX2 but without AVX-512. Networks of official width have more."""
+
+
 def convolve(
     values: tf.Tensor, kernel: tf.Tensor, stride: int = 1, padding: Padding = "VALID", dilation: int = 1
 ) -> tf.Tensor:
     """Return the convolution of (batch, height, width, inputs) with a kernel (edge, edge, inputs, filters)."""
     if is_tensorflow():
+        if stride > 1 and kernel.shape[0] == 1 and kernel.shape[2] < FEWEST_STRIDED_INPUTS:
+            values, stride = values[:, ::stride, ::stride], 1
         return tf.nn.conv2d(values, kernel, [1, stride, stride, 1], padding, dilations=dilation)
     values, padding = _padded(values, padding)
     return ops.conv(values, kernel, stride, padding, dilation_rate=dilation)

@@ -20,6 +20,7 @@ from hpcai.machine.blocks.process import (
 )
 from hpcai.machine.blocks.trace import Traced, trace_gradients
 from hpcai.predict.steps.report import BlockKind, BlockTime, SampleTimes
+from hpcai.training.backend import FEWEST_STRIDED_INPUTS
 from hpcai.training.batch_norm import BatchNormalization
 from hpcai.training.momentum import MomentumSGD
 
@@ -130,6 +131,8 @@ def _follow(draw: Draw, *, is_image: bool) -> list[Step]:
 def _convolution(draw: Draw) -> _Chain:
     edge, stride = draw.one_of(1, 1, 3, 3, 3, 5, 7), draw.one_of(1, 1, 1, 2)
     inputs, outputs, batch, side = draw.size(3, 512), draw.size(4, 512), draw.size(1, 128), draw.size(2, 64)
+    if edge == 1 and inputs < FEWEST_STRIDED_INPUTS:
+        stride = 1
     layer = layers.Conv2D(outputs, edge, stride, padding="same", use_bias=bool(draw.one_of(0, 0, 1)))
     flop = 2.0 * batch * inputs * outputs * (edge * side / stride) ** 2
     steps = [layer, *(_follow(draw, is_image=True) if side >= 4 * stride else [tf.nn.relu])]

@@ -109,7 +109,9 @@ class ExtremeWeatherModel(Settings):
     """Faster R-CNN with a ResNet-50 and a feature pyramid; the defaults give 41,408,424 trainable parameters."""
 
     blocks: tuple[Count, Count, Count, Count] = Field(default=(3, 4, 6, 3), description="Bottlenecks per stage.")
-    base_filters: Count = Field(default=64, description="Filters of the stem; stages begin with 1, 2, 4, 8 times it.")
+    base_filters: Count = Field(
+        default=64, ge=2, description="Filters of the stem; stages begin with 1, 2, 4, 8 times it."
+    )
     pyramid_filters: Count = 256
     head_units: Count = Field(default=1024, description="Width of the two dense layers of the box head.")
     batch_norm_momentum: Ratio = Field(default=0.9, description="Share of the moving statistics that a step keeps.")

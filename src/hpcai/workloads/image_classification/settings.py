@@ -47,7 +47,9 @@ class ImageClassificationData(DataSettings):
 class ImageClassificationModel(Settings):
     """The residual network; the defaults are ResNet-50 v1.5."""
 
-    stem_filters: Count = Field(default=64, description="Filters of the first layer; all others are multiples of it.")
+    stem_filters: Count = Field(
+        default=64, ge=2, description="Filters of the first layer; all others are multiples of it."
+    )
     blocks: Annotated[tuple[Count, ...], Field(min_length=1, max_length=4)] = Field(
         default=(3, 4, 6, 3), description="Bottleneck blocks of each stage."
     )

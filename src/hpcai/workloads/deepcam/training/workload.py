@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hpcai.core.errors import TrainingError
 from hpcai.core.messages import Message, at
+from hpcai.core.processor import lacks_avx512
 from hpcai.training.lamb import MAX_GRADIENT_NORM, Lamb
 from hpcai.training.moments import EPSILON
 from hpcai.training.work import LayerWork
@@ -23,6 +24,10 @@ from hpcai.workloads.deepcam.training.schedules import WarmUp, cosine_rate, mult
 from hpcai.workloads.deepcam.training.scores import intersections_over_unions, weighted_cross_entropy
 from hpcai.workloads.deepcam.training.work import network_layers
 
+NO_BF16 = Message(
+    "deepcam.no_bf16",
+    "TensorFlow computes no gradient of a dilated convolution in bf16 on a processor without AVX-512; use fp32",
+)
 NO_STATISTICS = Message(
     "deepcam.no_statistics", "found {found} values of {name}, expected {expected}; prepare the dataset again"
 )
@@ -60,6 +65,9 @@ class DeepCam(Workload[DeepCamBenchmark]):
 
     def build_model(self, seeds: Streams) -> keras.Model:
         """Return the network, from channels in physical units to float32 logits (batch, height, width, 3)."""
+        point, device = self.plan.point, self.plan.machine.device
+        if (point.precision, device.kind) == ("bf16", "cpu") and point.engine != "jax" and lacks_avx512():
+            raise TrainingError(NO_BF16())
         lowest, highest = (self._statistic(name) for name in ("minval", "maxval"))
         inputs = keras.Input(self.frame, batch_size=self.plan.micro_batch, dtype="float32")
         parts = Parts(self.plan, self.policy, seeds.weights)

@@ -174,11 +174,12 @@ def _padded(graphs: Graphs, room: Room, columns: int) -> Graphs:
         _require(tf.reduce_max(graphs.degrees), columns, "neighbours of one atom", "data.max_neighbours"),
     ]
     with tf.control_dependencies(checks):
+        missing_atoms = room.atoms - atoms
         missing = dict.fromkeys(("source", "centre", "shifts", "returning"), room.edges - edges)
     parts = []
     for (name, part), spec in zip(graphs._asdict().items(), room.spec(), strict=True):
         value = room.atoms - 1 if name in {"source", "centre"} else 0
-        count = missing.get(name, room.atoms - atoms)
+        count = missing.get(name, missing_atoms)
         filled = tf.pad(part, [[0, count]] + [[0, 0]] * (part.shape.rank - 1), constant_values=value)
         parts.append(tf.ensure_shape(filled, spec.shape))
     return Graphs(*parts)

@@ -3,12 +3,17 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from unit.training.training_plans import plan_of
 
 from hpcai.config.runs import RunPlan
+from hpcai.core.processor import lacks_avx512
 from hpcai.training.workload import Streams
 from hpcai.workloads.deepcam.training.workload import DeepCam
 
+needs_bf16 = pytest.mark.skipif(
+    lacks_avx512(), reason="a processor without AVX-512, where TensorFlow has no bf16 gradient of dilated convolutions"
+)
 SEEDS = Streams(weights=1, order=2, dropout=3)
 STATISTICS = {"minval": (-1.0,) * 16, "maxval": (3.0,) * 16}
 OFFICIAL: dict[str, Any] = {"height": 768, "width": 1152}

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from unit.workloads.deepcam.training.deepcam_plans import SEEDS, make_batch, make_plan, make_workload
+from unit.workloads.deepcam.training.deepcam_plans import SEEDS, make_batch, make_plan, make_workload, needs_bf16
 
 from hpcai.workloads.deepcam.training.convolutions import Convolution, SeparableConvolution, TransposedConvolution
 from hpcai.workloads.deepcam.training.network import apply_pooling
@@ -140,7 +140,7 @@ def test_weights_depend_on_the_seed_alone() -> None:
     assert len(seen) == len(kernels[0])
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=needs_bf16)])
 def test_every_variable_has_a_finite_gradient(precision: str) -> None:
     workload = make_workload(point={"precision": precision})
     model = workload.build_model(SEEDS)

@@ -4,13 +4,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from unit.refusals import refused
-from unit.workloads.deepcam.training.deepcam_plans import SEEDS, STATISTICS, make_batch, make_plan, make_workload
+from unit.workloads.deepcam.training.deepcam_plans import (
+    SEEDS,
+    STATISTICS,
+    make_batch,
+    make_plan,
+    make_workload,
+    needs_bf16,
+)
 
 from hpcai.core.errors import TrainingError
 from hpcai.data.example import encode_example
 from hpcai.training.engine import Engine
+from hpcai.workloads.deepcam.training import workload as module
 from hpcai.workloads.deepcam.training.scores import intersections_over_unions
-from hpcai.workloads.deepcam.training.workload import NO_STATISTICS, DeepCam
+from hpcai.workloads.deepcam.training.workload import NO_BF16, NO_STATISTICS, DeepCam
 
 
 def test_a_sample_is_read_as_it_was_written() -> None:
@@ -37,9 +45,16 @@ def test_missing_statistics_are_named(statistics: dict) -> None:
         DeepCam(make_plan(), statistics).build_model(SEEDS)
 
 
+def test_bf16_without_avx512_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "lacks_avx512", lambda: True)
+    make_workload(point={"precision": "fp32"}).build_model(SEEDS)
+    with refused(TrainingError, NO_BF16):
+        make_workload(point={"precision": "bf16"}).build_model(SEEDS)
+
+
 @pytest.mark.parametrize(
     ("optimizer", "rate", "precision"),
-    [("AdamW", 0.01, "fp32"), ("Adam", 0.01, "fp32"), ("LAMB", 0.05, "bf16")],
+    [("AdamW", 0.01, "fp32"), ("Adam", 0.01, "fp32"), pytest.param("LAMB", 0.05, "bf16", marks=needs_bf16)],
 )
 def test_a_few_steps_lower_the_loss(optimizer: str, rate: float, precision: str, single_rank: None) -> None:
     """LAMB in single precision: end_to_end/test_five.py."""
