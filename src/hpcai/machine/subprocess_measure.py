@@ -224,6 +224,11 @@ class Ended:
         return f"was ended after {self.limit_s:g} s" if self.status is None else say_ending(self.status)
 
 
+def measuring_environment(**variables: str) -> dict[str, str]:
+    """Return the environment of a measuring process: TensorFlow uses oneDNN, as in trainings, and says little."""
+    return {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **variables}
+
+
 def run_process(command: Sequence[str], limit_s: float, **variables: str) -> Ended:
     """Run a measuring process to its end, or to its time limit.
 
@@ -234,7 +239,7 @@ def run_process(command: Sequence[str], limit_s: float, **variables: str) -> End
     variables
         Added to the environment.
     """
-    environment = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **variables}
+    environment = measuring_environment(**variables)
     try:
         done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=limit_s)
         status, output, errors = done.returncode, done.stdout, done.stderr

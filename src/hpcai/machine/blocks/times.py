@@ -27,7 +27,7 @@ from hpcai.core.programs import last_words
 from hpcai.machine.blocks.process import ENOUGH_S, MODULE, READY
 from hpcai.machine.kernels.process import processor_model
 from hpcai.machine.kernels.reference_steps import BATCHES
-from hpcai.machine.subprocess_measure import THIS_PYTHON, Ended
+from hpcai.machine.subprocess_measure import THIS_PYTHON, Ended, measuring_environment
 from hpcai.predict.steps.accuracy import print_steps
 from hpcai.predict.steps.report import BlocksReport, BlockTime, Origin, SampleTimes, StepTimes
 from hpcai.records.files import write_sealed
@@ -214,12 +214,11 @@ class Measuring:
     """A measuring process that compiles first, and times when it is told to."""
 
     def __init__(self, command: Sequence[str], limit_s: float = LIMIT_S) -> None:
-        variables = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `stop`
         self._limit_s = limit_s
         self._process = subprocess.Popen(
             command,
-            env={**variables, "CUDA_VISIBLE_DEVICES": ""},
+            env=measuring_environment(CUDA_VISIBLE_DEVICES=""),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

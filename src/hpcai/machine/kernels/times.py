@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import os
 import subprocess
 import tempfile
 import time
@@ -19,7 +18,7 @@ from hpcai.core.errors import ConfigError, LaunchError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.programs import last_words, say_ending
 from hpcai.machine.kernels.draft import TimedCase, append_line, has_started, read_cases, read_fingerprint
-from hpcai.machine.subprocess_measure import ENDED_BADLY, THIS_PYTHON
+from hpcai.machine.subprocess_measure import ENDED_BADLY, THIS_PYTHON, measuring_environment
 from hpcai.predict.kernels.cases import FAMILIES, INPUTS, KERNELS, sample_cases
 
 logger = logging.getLogger(__name__)
@@ -135,10 +134,11 @@ class _Ending:
 
 def _run(command: Sequence[str], draft: Path, total: int) -> _Ending | None:
     """Run a measuring process; None: it has measured everything."""
-    environment = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     run = str(time.time_ns())
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen([*command, "--run", run], env=environment, stdout=subprocess.DEVNULL, stderr=errors)
+        process = subprocess.Popen(
+            [*command, "--run", run], env=measuring_environment(), stdout=subprocess.DEVNULL, stderr=errors
+        )
         try:
             limit = _watch(process, draft, run, total)
         finally:
