@@ -196,13 +196,15 @@ def _interval(low: float, high: float) -> str:
 
 
 def _how(scores: pd.DataFrame) -> str:
+    """Return how scores were tested, if any was, and what could be detected."""
+    tested = count_tested(scores)
     words = (
         "Change: ratio of means, its interval by Welch's t. A change is called worse or better if the t test with the "
         "smaller side's degrees of freedom finds it at 5 % after Holm's correction for the "
-        f"{say_count(count_tested(scores), 'score')} tested (column p), and the permutation test at 5 % as well; with "
+        f"{say_count(tested, 'score')} tested (column p), and the permutation test at 5 % as well; with "
         f"too few runs for that test, if the values of the two sides do not overlap (assuming a normal distribution)."
     )
-    return "\n".join([fill(words, WIDTH), *_say_detectable(scores)])
+    return "\n".join([*([fill(words, WIDTH)] if tested else []), *_say_detectable(scores)])
 
 
 def _say_detectable(scores: pd.DataFrame) -> list[str]:

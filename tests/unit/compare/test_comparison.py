@@ -187,6 +187,12 @@ def test_the_same_runs_with_other_values_are_not_the_very_same(tmp_path: Path) -
     assert SAME_RUNS() not in text
 
 
+@pytest.mark.parametrize(("runs", "tested"), [(1, False), (3, True)])
+def test_how_scores_are_tested_is_said_where_one_was(tmp_path: Path, runs: int, tested: bool) -> None:
+    text = say_comparison(compare(tmp_path, make_runs(runs, (1,)), make_runs(runs, (1,), factor=1.2)))
+    assert ("Welch" in text) is tested
+
+
 @pytest.mark.parametrize(
     ("provenance", "codec", "keys"),
     [
