@@ -239,8 +239,9 @@ def test_a_model_without_age_keeps_each_spelling_apart() -> None:
 
 def test_the_first_published_round_forecasts_the_next() -> None:
     """From 15 real submissions every machine gets a time, shorter for newer accelerators and later rounds."""
+    results = read_published().results  # skips the test where the round is not there
     systems = system_table([read_round(ARCHIVE, name="v0.7")])
-    sets = list(point_sets(read_published().results, systems, references_before(read_target("v1.0")), joined=True))
+    sets = list(point_sets(results, systems, references_before(read_target("v1.0")), joined=True))
     past = {name: look_back(sets, read_target(name)).forecast("cosmoflow") for name in ("v1.0", "v3.0")}
     times = {
         name: past["v1.0"].predict(Configuration("New", name, 512, 512)).run_s for name in ("P100", "V100", "H100")
