@@ -109,6 +109,7 @@ class ExtremeWeatherModel(Settings):
     """Faster R-CNN with a ResNet-50 and a feature pyramid; the defaults give 41,408,424 trainable parameters."""
 
     blocks: tuple[Count, Count, Count, Count] = Field(default=(3, 4, 6, 3), description="Bottlenecks per stage.")
+    # Not 1: projections would have too few inputs for oneDNN, see hpcai.training.backend.FEWEST_STRIDED_INPUTS.
     base_filters: Count = Field(
         default=64, ge=2, description="Filters of the stem; stages begin with 1, 2, 4, 8 times it."
     )

@@ -47,6 +47,7 @@ class ImageClassificationData(DataSettings):
 class ImageClassificationModel(Settings):
     """The residual network; the defaults are ResNet-50 v1.5."""
 
+    # Not 1: projections would have too few inputs for oneDNN, see hpcai.training.backend.FEWEST_STRIDED_INPUTS.
     stem_filters: Count = Field(
         default=64, ge=2, description="Filters of the first layer; all others are multiples of it."
     )
