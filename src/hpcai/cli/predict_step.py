@@ -20,7 +20,7 @@ from hpcai.records.files import read_part
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 EXAMPLE = """\b
 examples:
-  hpcai predict step results/predict/laptop/step_blocks.json
+  hpcai predict step results
   hpcai predict step results/predict/laptop/step_blocks.json --network resnet50_tiny --output json"""
 NOT_TIMED = Message(
     "predict_step.not_timed",
@@ -30,6 +30,10 @@ OTHER_BATCH = Message(
     "predict_step.other_batch",
     "{network} was timed at batches of {known} samples, not {batch}: blocks have exact sizes, so no other is predicted",
 )
+NOT_ONE = Message(
+    "predict_step.not_one",
+    "expected one file predict/MACHINE/step_blocks.json in it, found {number}: name one, or let `make predict` make it",
+)
 MADE_BY = "`make predict` measures it (study key predict.step_blocks)"
 
 
@@ -37,7 +41,7 @@ MADE_BY = "`make predict` measures it (study key predict.step_blocks)"
 class Question:
     """Options of `hpcai predict step`."""
 
-    blocks: Annotated[Path, argument("FILE", "blocks as measured on a machine (step_blocks.json)")]
+    blocks: Annotated[Path, argument("RESULTS", "a study's results, or one machine's step_blocks.json")]
     network: Annotated[str | None, option("NAME", "one network or benchmark alone, with each of its blocks")] = None
     batch: Annotated[int | None, option("N", "at this batch alone; with --network", count)] = None
     output: TableOrJson = "table"
@@ -50,17 +54,34 @@ def step(question: Question) -> None:
 
     Nothing is fitted. Times are those of one thread, without input and gradient exchange.
     """
-    report = _choose(read_part(BlocksReport, question.blocks, MADE_BY), question)
-    source = str(question.blocks)
+    file = _find_file(question.blocks)
+    report = _choose(read_part(BlocksReport, file, MADE_BY), question)
+    source = str(file)
     if question.output == "json":
         steps = collect_block_steps(report, Tolerance(), source)
         tables = {"steps": plain_records(steps), "blocks": plain_records(collect_block_times(report, source))}
-        facts = report.model_dump(include={"processor", "software", "sets", "threads", "wall_s"})
+        facts = report.model_dump(include={"processor", "software", "threads", "wall_s"})
         print(say_json({**facts, **tables}))
         return
     print(print_steps(report, Tolerance()))
     if question.network:
         print(f"\n{_say_blocks(collect_block_times(report, source))}")
+
+
+def _find_file(asked: Path) -> Path:
+    """Return the file of blocks itself, or the only one among the results of a study.
+
+    Raises
+    ------
+    ConfigError
+        If there is not exactly one.
+    """
+    if not asked.is_dir():
+        return asked
+    found = sorted(asked.glob("predict/*/step_blocks.json"))
+    if len(found) != 1:
+        raise ConfigError(at(str(asked), NOT_ONE(number=len(found))))
+    return found[0]
 
 
 def _choose(report: BlocksReport, question: Question) -> BlocksReport:

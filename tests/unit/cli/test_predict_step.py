@@ -6,7 +6,7 @@ import pytest
 from unit.predict.steps.made_blocks import make_report, make_step
 
 from hpcai.cli.main import call
-from hpcai.cli.predict_step import NOT_TIMED, OTHER_BATCH
+from hpcai.cli.predict_step import NOT_ONE, NOT_TIMED, OTHER_BATCH
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.records.files import write_sealed
 
@@ -31,6 +31,23 @@ def test_the_table_has_every_step_and_one_network_its_blocks(blocks, capsys):
     assert "a/Conv2D" in printed
     assert "75.0%" in printed
     assert "dead" not in printed
+
+
+def test_the_results_of_a_study_stand_for_the_only_file_in_them(tmp_path, capsys):
+    results = str(tmp_path)
+    with pytest.raises(ConfigError) as refused:
+        call(["predict", "step", results])
+    assert NOT_ONE.find_in(str(refused.value))["number"] == "0"
+    for number, machine in enumerate(("laptop", "other")):
+        file = tmp_path / "predict" / machine / "step_blocks.json"
+        file.parent.mkdir(parents=True)
+        write_sealed(make_report(make_step()), file)
+        if not number:
+            assert call(["predict", "step", results]) == 0
+            assert "-12.5%" in capsys.readouterr().out
+    with pytest.raises(ConfigError) as refused:
+        call(["predict", "step", results])
+    assert NOT_ONE.find_in(str(refused.value))["number"] == "2"
 
 
 def test_json_has_no_nan(blocks, capsys):

@@ -2,28 +2,26 @@
 
 It compiles everything, says that it is ready, and times when it is told to: what others compile disturbs no time.
 
-A time is the median over rounds in which everything is timed once: what disturbs the machine meets all of them alike.
+Everything is timed once in each round (:mod:`hpcai.machine.blocks.rounds`): what disturbs the machine meets all alike.
 Step and update are timed by the CPU time of their calls. All blocks are computed once in a round, by one call, which
 reads the clock in between: the cost of a call is in no block.
 """
 
 import argparse
-import gc
 import math
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.core.messages import Message
-from hpcai.machine.kernels.process import cpu_time_s, settle, software_versions
+from hpcai.machine.blocks.rounds import Call, time_in_turn
+from hpcai.machine.kernels.process import settle, software_versions
 from hpcai.machine.subprocess_measure import say_error
 from hpcai.predict.steps.report import BlockTime, StepTimes
 
@@ -39,11 +37,6 @@ READY = "ready"
 """Printed when everything is compiled; a line on standard input then starts the timing."""
 ENOUGH_S = 6.0
 """For all rounds of one network and batch, at most."""
-CERTAIN_RATIO = 0.003
-"""Rounds end when the standard errors of step and of the sum of blocks, over the step, are below."""
-ROUNDS = (7, 60)
-"""At least, at most."""
-Call = Callable[[], object]
 NO_TIME = Message("blocks.no_time", "the clock did not advance meanwhile: too short to be timed")
 
 
@@ -79,9 +72,9 @@ class Update:
     call: Call
     work: Mapping[str, Any]
 
-    def record(self, name: str, times: Sequence[float]) -> BlockTime:
+    def record(self, name: str, time_s: float) -> BlockTime:
         """Return it as a block."""
-        return BlockTime(name=name, count=1, time_s=median(times), **self.work)
+        return BlockTime(name=name, count=1, time_s=time_s, **self.work)
 
 
 def main() -> None:
@@ -99,15 +92,16 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, [cores[asked.core % len(cores)]])
     settle()
+    from hpcai.machine.blocks.samples import compile_anchors, time_samples
+
     prepared = [prepare(subject) for subject in _subjects(asked)]
+    anchors = compile_anchors()
     print(READY, flush=True)
     sys.stdin.readline()
     for one in prepared:
-        print(time_prepared(one, asked.enough).model_dump_json(), flush=True)
-    if asked.samples:
-        from hpcai.machine.blocks.samples import time_samples
-
-        print(time_samples(asked.samples).model_dump_json(), flush=True)
+        print(time_prepared(one, anchors, asked.enough).model_dump_json(), flush=True)
+    for part in time_samples(asked.samples, anchors):
+        print(part.model_dump_json(), flush=True)
 
 
 def _subjects(asked: argparse.Namespace) -> Iterator["Subject"]:
@@ -148,11 +142,13 @@ def prepare(subject: "Subject") -> Prepared:
     return Prepared(subject, found, run, update)
 
 
-def time_prepared(prepared: Prepared, enough_s: float) -> StepTimes:
-    """Return the times of what is compiled, measured in turn."""
+def time_prepared(prepared: Prepared, anchors: "Pass", enough_s: float) -> StepTimes:
+    """Return the times of what is compiled, measured in turn with the anchors."""
     subject, found = prepared.subject, prepared.found
     calls = {"step": subject.step, "update": prepared.update.call}
-    times, blocks_s = time_in_turn(calls, prepared.run, [one.count for one in found if not one.reason], enough_s)
+    counts = [one.count for one in found if not one.reason]
+    timed = time_in_turn(calls, [prepared.run, anchors], counts, enough_s)
+    blocks_s, anchors_s = timed.passes_s
     return StepTimes(
         network=subject.name,
         origin=subject.origin,
@@ -161,11 +157,12 @@ def time_prepared(prepared: Prepared, enough_s: float) -> StepTimes:
         software=software_versions(),
         optimizer=type(subject.optimizer).__name__,
         parameters=sum(math.prod(one.shape) for one in subject.model.trainable_variables),
-        step_s=median(times["step"]),
-        update_s=median(times["update"]),
-        rounds=len(blocks_s),
-        update=prepared.update.record(type(subject.optimizer).__name__, times["update"]),
+        step_s=timed.calls_s["step"],
+        update_s=timed.calls_s["update"],
+        rounds=timed.rounds,
+        update=prepared.update.record(type(subject.optimizer).__name__, timed.calls_s["update"]),
         blocks=tuple(record_blocks(found, blocks_s)),
+        anchors_s=tuple(anchors_s.tolist()),
     )
 
 
@@ -225,52 +222,6 @@ def compile_update(optimizer: "keras.Optimizer", gradients: Sequence[Any], varia
     return Update(compiled, describe_update(graph, graph.variables, [one for one, _ in kept]))
 
 
-def time_in_turn(
-    calls: Mapping[Any, Call], run: "Pass", counts: Sequence[int], enough_s: float
-) -> tuple[dict[Any, list[float]], NDArray[np.float64]]:
-    """Time calls and blocks once in every round, until the step and the sum of the others are certain or time is up.
-
-    Parameters
-    ----------
-    calls
-        By key; that of the step is ``step``, which may be missing.
-    run
-        Computes the blocks.
-    counts
-        How often each of them counts in the sum.
-    enough_s
-        At most so long, but never fewer rounds than :data:`ROUNDS` says [s].
-
-    Returns
-    -------
-    tuple
-        The CPU times of each call, and the times of the blocks, shape (rounds, blocks) [s].
-    """
-    times: dict[Any, list[float]] = {key: [] for key in calls}
-    blocks: list[NDArray[np.float64]] = []
-    for call in (*calls.values(), run):
-        call()
-    until_s = time.monotonic() + enough_s
-    gc.collect()
-    gc.disable()
-    for number in range(1, ROUNDS[1] + 1):
-        for key, call in calls.items():
-            times[key].append(cpu_time_s(call))
-        blocks.append(run()[0])
-        if number >= ROUNDS[0] and (time.monotonic() >= until_s or _is_certain(times, np.array(blocks) @ counts)):
-            break
-    gc.enable()
-    return times, np.array(blocks)
-
-
-def _is_certain(times: Mapping[Any, Sequence[float]], blocks_s: NDArray[np.float64]) -> bool:
-    sums = blocks_s + sum(np.array(times[key]) for key in times if key != "step")
-    whole = np.array(times["step"]) if "step" in times else sums
-    errors = [np.median(np.abs(one - np.median(one))) / math.sqrt(len(one)) for one in (sums, whole)]
-    # Of normal errors: 1.48 from the median deviation to the standard one, 1.25 from the mean's to the median's.
-    return bool(1.48 * 1.25 * max(errors) < CERTAIN_RATIO * np.median(whole))
-
-
 def record_blocks(found: Sequence[Found], blocks_s: NDArray[np.float64]) -> Iterator[BlockTime]:
     """Yield the record of each block: its work, and its time or why it has none.
 
@@ -279,16 +230,16 @@ def record_blocks(found: Sequence[Found], blocks_s: NDArray[np.float64]) -> Iter
     found
         Blocks.
     blocks_s
-        Times of those without a reason, shape (rounds, blocks) [s].
+        Time of each without a reason [s].
     """
     from hpcai.machine.blocks.trace import BEGINNINGS
     from hpcai.machine.blocks.work import describe_work
 
-    medians = iter(np.median(blocks_s, axis=0).tolist())
+    times_s = iter(blocks_s.tolist())
     for one in found:
         operations = one.block.operations
         first = next((each for each in operations if each.type in BEGINNINGS), operations[0])
-        time_s, reason = None if one.reason else next(medians), one.reason
+        time_s, reason = None if one.reason else next(times_s), one.reason
         if time_s is not None and time_s <= 0:
             time_s, reason = None, NO_TIME()
         yield BlockTime(name=first.name, count=one.count, time_s=time_s, reason=reason, **describe_work(one.block))

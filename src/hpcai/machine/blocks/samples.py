@@ -1,4 +1,7 @@
-"""Blocks of random sizes, kind by kind: what the regressor of block times learns from."""
+"""Blocks of random sizes, kind by kind: what the regressor of block times learns from, and anchors.
+
+Anchors are the same few blocks in every measuring process. They tell how fast the host is while others are timed.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -10,16 +13,18 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
+from hpcai.machine.blocks.compile import Pass
 from hpcai.machine.blocks.process import (
+    Found,
     Update,
     compile_found,
     compile_update,
     find_distinct,
     record_blocks,
-    time_in_turn,
 )
+from hpcai.machine.blocks.rounds import time_in_turn
 from hpcai.machine.blocks.trace import Traced, trace_gradients
-from hpcai.predict.steps.report import BlockKind, BlockTime, SampleTimes
+from hpcai.predict.steps.report import BlockKind, SampleTimes
 from hpcai.training.backend import FEWEST_STRIDED_INPUTS
 from hpcai.training.batch_norm import BatchNormalization
 from hpcai.training.momentum import MomentumSGD
@@ -28,10 +33,12 @@ MOST_FLOP = 5e8
 """Of the product of a forward pass: some milliseconds on one core."""
 MOST_NUMBERS = 2**21
 """In one tensor: 8 MiB."""
-TOGETHER = 24
+TOGETHER = 48
 """Blocks that are compiled and timed together: all of them would need much memory."""
-ENOUGH_S = 3.0
+ENOUGH_S = 6.0
 """For the rounds of these."""
+WIDE, WIDE_SHARE = 8, 0.7
+"""Numbers of channels are multiples of this, as networks have them, in so many of all draws."""
 SEED = 2023
 UPDATES: tuple[Callable[[], keras.Optimizer], ...] = (
     lambda: MomentumSGD(1e-4, momentum=0.9),
@@ -106,6 +113,12 @@ class Draw:
         """Return a whole number, evenly distributed by its logarithm."""
         return round(float(np.exp(self._random.uniform(math.log(low), math.log(high)))))
 
+    def channels(self, low: float, high: float) -> int:
+        """Return a number of channels or units: often a multiple of :data:`WIDE`."""
+        drawn = self.size(low, high)
+        is_wide = drawn >= WIDE and self._random.uniform() < WIDE_SHARE
+        return WIDE * round(drawn / WIDE) if is_wide else drawn
+
     def one_of(self, *choices: int) -> int:
         """Return one of some numbers."""
         return int(self._random.choice(choices))
@@ -130,7 +143,7 @@ def _follow(draw: Draw, *, is_image: bool) -> list[Step]:
 
 def _convolution(draw: Draw) -> _Chain:
     edge, stride = draw.one_of(1, 1, 3, 3, 3, 5, 7), draw.one_of(1, 1, 1, 2)
-    inputs, outputs, batch, side = draw.size(3, 512), draw.size(4, 512), draw.size(1, 128), draw.size(2, 64)
+    inputs, outputs, batch, side = draw.channels(3, 512), draw.channels(4, 512), draw.size(1, 128), draw.size(2, 64)
     if edge == 1 and inputs < FEWEST_STRIDED_INPUTS:
         stride = 1
     layer = layers.Conv2D(outputs, edge, stride, padding="same", use_bias=bool(draw.one_of(0, 0, 1)))
@@ -140,7 +153,7 @@ def _convolution(draw: Draw) -> _Chain:
 
 
 def _convolution_3d(draw: Draw) -> _Chain:
-    edge, inputs, outputs = draw.one_of(2, 3, 3), draw.size(1, 128), draw.size(4, 128)
+    edge, inputs, outputs = draw.one_of(2, 3, 3), draw.channels(1, 128), draw.channels(4, 128)
     batch, side = draw.size(1, 64), draw.size(2, 32)
     layer = layers.Conv3D(outputs, edge, draw.one_of(1, 1, 1, 2), padding="same")
     steps = [layer, *([tf.nn.leaky_relu] if draw.one_of(0, 1, 1) else [])]
@@ -151,14 +164,14 @@ def _convolution_3d(draw: Draw) -> _Chain:
 
 
 def _transposed(draw: Draw) -> _Chain:
-    inputs, outputs, batch, side = draw.size(4, 256), draw.size(4, 256), draw.size(1, 32), draw.size(2, 48)
+    inputs, outputs, batch, side = draw.channels(4, 256), draw.channels(4, 256), draw.size(1, 32), draw.size(2, 48)
     layer = layers.Conv2DTranspose(outputs, 3, 2, padding="same", use_bias=False)
     flop = 2.0 * batch * inputs * outputs * 9 * side**2
     return _Chain([([batch, side, side, inputs], 0)], [layer, *_follow(draw, is_image=True)], flop)
 
 
 def _depthwise(draw: Draw) -> _Chain:
-    channels, batch, side = draw.size(4, 728), draw.size(1, 32), draw.size(2, 64)
+    channels, batch, side = draw.channels(4, 728), draw.size(1, 32), draw.size(2, 64)
     layer = layers.DepthwiseConv2D(draw.one_of(3, 3, 5), draw.one_of(1, 1, 2), padding="same", use_bias=False)
     return _Chain([([batch, side, side, channels], 0)], [layer], 50.0 * batch * channels * side**2)
 
@@ -166,7 +179,7 @@ def _depthwise(draw: Draw) -> _Chain:
 def _dense(draw: Draw) -> _Chain:
     if not draw.one_of(0, 1, 2, 3):
         return _products(draw)
-    batch, inputs, outputs = draw.size(2, 4096), draw.size(4, 4096), draw.size(4, 2048)
+    batch, inputs, outputs = draw.size(2, 4096), draw.channels(4, 4096), draw.channels(4, 2048)
     layer = layers.Dense(outputs, use_bias=bool(draw.one_of(0, 1, 1)))
     steps = [layer, *_follow(draw, is_image=False)]
     return _Chain([([batch, inputs], 0)], steps, 2.0 * batch * inputs * outputs, bool(draw.one_of(0, 1, 1, 1)))
@@ -181,20 +194,28 @@ def _products(draw: Draw) -> _Chain:
 
 def _sparse(draw: Draw) -> _Chain:
     rows, taken, width = draw.size(8, 8192), draw.size(16, 32768), draw.size(1, 256)
-    if draw.one_of(0, 1):
+    kind = draw.one_of(0, 1, 2)
+    if kind == 0:
         return _Chain([([rows, width], 0), ([taken], rows)], [tf.gather], 0.0)
 
     def add_up(values: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
         return tf.math.unsorted_segment_sum(values, places, rows)
 
-    return _Chain([([taken, width], 0), ([taken], rows)], [add_up], 0.0)
+    if kind == 1:
+        return _Chain([([taken, width], 0), ([taken], rows)], [add_up], 0.0)
+
+    def multiply(table: tf.Tensor, values: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        sparse = tf.SparseTensor(tf.cast(places, tf.int64), values, [rows, rows])
+        return tf.sparse.sparse_dense_matmul(sparse, table)
+
+    return _Chain([([rows, width], 0), ([taken], 0), ([taken, 2], rows)], [multiply], 0.0)
 
 
 def _other(draw: Draw) -> _Chain:
     if draw.one_of(0, 1):
         return _small_operations(draw)
     side = draw.size(2, 64)
-    shape = [draw.size(1, 128), side, side, draw.size(2, 512)]
+    shape = [draw.size(1, 128), side, side, draw.channels(2, 512)]
     kind = draw.one_of(0, 1, 2) if side > 3 else 0
     if kind == 0:
         return _Chain([(shape, 0), (shape, 0)], [tf.add, tf.nn.relu], 0.0)
@@ -247,24 +268,53 @@ def _is_small(chain: _Chain) -> bool:
     return chain.flop <= MOST_FLOP and all(math.prod(shape) <= MOST_NUMBERS for shape, _ in chain.inputs)
 
 
-def time_samples(count: int) -> SampleTimes:
-    """Return the times of so many blocks of each kind, and of so many updates."""
-    asked = [(kind, SEED + number) for number in range(count) for kind in (*CHAINS, "update")]
-    parts = [asked[start : start + TOGETHER] for start in range(0, len(asked), TOGETHER)]
-    return SampleTimes(blocks=tuple(block for part in parts for block in _time_part(part)))
+ANCHORS: dict[BlockKind, int] = {
+    "convolution": 99001,
+    "3-D convolution": 99000,
+    "transposed convolution": 99001,
+    "depthwise": 99001,
+    "dense": 99000,
+    "sparse": 99001,
+    "other": 99001,
+}
+"""Seed of the anchor of each kind: 0.1 to 1.1 ms each on one core, products and traffic, in and beyond near caches."""
 
 
-def _time_part(asked: Sequence[tuple[BlockKind, int]]) -> Iterator[BlockTime]:
-    """Yield the times of some blocks, all timed in turn; what they hold in memory is free afterwards."""
-    updates = [draw_update(seed) for kind, seed in asked if kind == "update"]
-    traced = [trace_sample(kind, seed) for kind, seed in asked if kind != "update"]
+def compile_anchors() -> Pass:
+    """Return a call that computes the anchors once and reads the clock in between."""
+    return _compile_traced([trace_sample(kind, seed) for kind, seed in ANCHORS.items()])[1]
+
+
+def _compile_traced(traced: Sequence[Traced]) -> tuple[list[Found], Pass]:
     # What little else was traced, such as a constant of a shape, is no block of the kind.
     found = [max(find_distinct(one), key=lambda each: len(each.block.operations)) for one in traced]
-    run = compile_found(found, {key: value for one in traced for key, value in one.values.items()})
+    return found, compile_found(found, {key: value for one in traced for key, value in one.values.items()})
+
+
+def time_samples(count: int, anchors: Pass) -> Iterator[SampleTimes]:
+    """Yield the times of so many blocks of each kind, and of so many updates: those that were timed in turn together.
+
+    Parameters
+    ----------
+    count
+        Of each kind.
+    anchors
+        Of `compile_anchors`, timed with each part.
+    """
+    asked = [(kind, SEED + number) for number in range(count) for kind in (*CHAINS, "update")]
+    for start in range(0, len(asked), TOGETHER):
+        yield _time_part(asked[start : start + TOGETHER], anchors)
+
+
+def _time_part(asked: Sequence[tuple[BlockKind, int]], anchors: Pass) -> SampleTimes:
+    """Return the times of some blocks; what they hold in memory is free afterwards."""
+    updates = [draw_update(seed) for kind, seed in asked if kind == "update"]
+    found, run = _compile_traced([trace_sample(kind, seed) for kind, seed in asked if kind != "update"])
     calls = {place: update.call for place, (update, _) in enumerate(updates)}
-    times, blocks_s = time_in_turn(calls, run, [1 for one in found if not one.reason], ENOUGH_S)
-    yield from record_blocks(found, blocks_s)
-    yield from (update.record(name, times[place]) for place, (update, name) in enumerate(updates))
+    timed = time_in_turn(calls, [run, anchors], [1 for one in found if not one.reason], ENOUGH_S)
+    blocks_s, anchors_s = timed.passes_s
+    known = [update.record(name, timed.calls_s[place]) for place, (update, name) in enumerate(updates)]
+    return SampleTimes(blocks=(*record_blocks(found, blocks_s), *known), anchors_s=tuple(anchors_s.tolist()))
 
 
 def draw_update(seed: int) -> tuple[Update, str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import IO
+from typing import IO, TypeVar
 
 from pydantic import ValidationError
 
@@ -29,7 +29,7 @@ from hpcai.machine.kernels.process import processor_model
 from hpcai.machine.kernels.reference_steps import BATCHES
 from hpcai.machine.subprocess_measure import THIS_PYTHON, Ended, measuring_environment
 from hpcai.predict.steps.accuracy import print_steps
-from hpcai.predict.steps.report import BlocksReport, BlockTime, Origin, SampleTimes, StepTimes
+from hpcai.predict.steps.report import BlocksReport, Origin, SampleTimes, StepTimes
 from hpcai.records.files import write_sealed
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ UNEVEN = Message(
 )
 UNKNOWN_NETWORK = Message("blocks.unknown_network", "{found!r} is no reference network, expected one of {known}")
 NOT_TIMED = Message("blocks.not_timed", "the process {ending}: {words}")
+
+Part = TypeVar("Part", StepTimes, SampleTimes)
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def _measure_networks(asked: Sequence[Asked], command: Sequence[str]) -> Iterato
 
 def _read_steps(asked: Asked, ended: Ended) -> Iterator[StepTimes]:
     """Yield what the process of one network printed, and for each batch that it did not come to, why."""
-    found = [step for line in ended.output.splitlines() if (step := _parse(line))]
+    found = [step for line in ended.output.splitlines() if (step := _parse(StepTimes, line))]
     yield from found
     words = NOT_TIMED(ending=ended.ending, words=last_words(ended.errors))
     for batch in asked.batches[len(found) :]:
@@ -188,15 +190,15 @@ def _read_steps(asked: Asked, ended: Ended) -> Iterator[StepTimes]:
         yield StepTimes(network=asked.name, origin=asked.origin, batch=batch, reason=words)
 
 
-def _parse(line: str) -> StepTimes | None:
+def _parse(kind: type[Part], line: str) -> Part | None:
     try:
-        return StepTimes.model_validate_json(line)
+        return kind.model_validate_json(line)
     except ValidationError:
         return None
 
 
-def _measure_samples(samples: int, command: Sequence[str]) -> tuple[tuple[BlockTime, ...], str]:
-    """Return the times of blocks of random sizes, or why there are none."""
+def _measure_samples(samples: int, command: Sequence[str]) -> tuple[tuple[SampleTimes, ...], str]:
+    """Return the times of blocks of random sizes, and why some or all are missing."""
     logger.info("blocks: %d of random sizes of each kind", samples)
     process = Measuring([*command, "--samples", str(samples)])
     try:
@@ -204,10 +206,8 @@ def _measure_samples(samples: int, command: Sequence[str]) -> tuple[tuple[BlockT
         ended = process.finish()
     finally:
         process.stop()
-    try:
-        return SampleTimes.model_validate_json((ended.output.strip().splitlines() or [""])[-1]).blocks, ""
-    except ValidationError:
-        return (), NOT_TIMED(ending=ended.ending, words=last_words(ended.errors))
+    found = tuple(part for line in ended.output.splitlines() if (part := _parse(SampleTimes, line)))
+    return found, "" if ended.status == 0 else NOT_TIMED(ending=ended.ending, words=last_words(ended.errors))
 
 
 class Measuring:

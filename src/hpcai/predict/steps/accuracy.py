@@ -91,7 +91,9 @@ def collect_block_steps(report: BlocksReport, tolerance: Tolerance, source: str)
         Location of the report.
     """
     quiet = asdict(judge_quiet(report.disturbance, tolerance))
-    rows = [{**_step_row(step), **quiet, "method": "modelled", "source": source} for step in report.steps]
+    facts = {**quiet, "method": "modelled", "source": source}
+    ratios, _ = report.host_ratios()
+    rows = [{**_step_row(step), "host_ratio": ratio, **facts} for step, ratio in zip(report.steps, ratios, strict=True)]
     return pd.DataFrame(rows, columns=list(STEP_COLUMNS)).astype({"within_goal": "boolean"})
 
 
@@ -128,17 +130,19 @@ def collect_block_times(report: BlocksReport, source: str) -> pd.DataFrame:
     source
         Location of the report.
     """
+    ratios, _ = report.host_ratios()
     rows = [
         {
             "network": step.network,
             "batch": step.batch,
+            "host_ratio": ratio,
             "block_count": block.count,
             "share_ratio": _share_of_step(step, block.count, block.time_s),
             **_block_row(block),
             "method": report.method,
             "source": source,
         }
-        for step in report.steps
+        for step, ratio in zip(report.steps, ratios, strict=True)
         for block in step.all_blocks
     ]
     return pd.DataFrame(rows, columns=list(BLOCK_COLUMNS))
@@ -154,7 +158,12 @@ def collect_block_samples(report: BlocksReport, source: str) -> pd.DataFrame:
     source
         Where the report is.
     """
-    rows = [{**_block_row(block), "method": report.method, "source": source} for block in report.samples]
+    _, ratios = report.host_ratios()
+    rows = [
+        {**_block_row(block), "host_ratio": ratio, "method": report.method, "source": source}
+        for part, ratio in zip(report.samples, ratios, strict=True)
+        for block in part.blocks
+    ]
     return pd.DataFrame(rows, columns=list(SAMPLE_COLUMNS))
 
 

@@ -66,6 +66,11 @@ class Blocks:
     table: pd.DataFrame
     works: pd.DataFrame
 
+    @property
+    def host_ratios(self) -> Floats:
+        """What anchors took beside each, over what they usually take; 1 where there were none."""
+        return self.table["host_ratio"].fillna(1.0).to_numpy(float)
+
     def part(self, rows: NDArray[np.bool_]) -> "Blocks":
         """Return some of them."""
         return Blocks(self.table[rows], self.works[rows])
@@ -158,9 +163,9 @@ def _estimate(own: Blocks, others: Blocks, fit: Fit) -> pd.DataFrame:
     if len(timed.table) < LEAST_BLOCKS:
         return found.assign(estimate_reason=TOO_FEW(found=len(timed.table), least=LEAST_BLOCKS))
     known = timed.works.loc[:, (timed.works > 0).any()]
-    costs = fit(known, timed.table["time_s"].to_numpy(float))
+    costs = fit(known, timed.table["time_s"].to_numpy(float) / timed.host_ratios)
     reasons = [why_not_covered(share) for share in _covered(own.works, set(map(str, known.columns)))]
-    estimated_s = own.works.reindex(columns=known.columns, fill_value=0.0) @ costs
+    estimated_s = (own.works.reindex(columns=known.columns, fill_value=0.0) @ costs) * own.host_ratios
     found["estimated_s"] = estimated_s.where(np.array([not reason for reason in reasons], dtype=bool))
     measured = found["estimated_s"].notna() & own.table["time_s"].notna()
     errors = relative_errors(found.loc[measured, "estimated_s"], own.table.loc[measured, "time_s"])
@@ -192,7 +197,7 @@ def judge_blocks(
     """
     blocks, samples, steps = (tables[name] for name in ("block_times", "block_samples", "block_steps"))
     own = Blocks(blocks, describe_blocks(block for one in reports for step in one.steps for block in step.all_blocks))
-    drawn = Blocks(samples, describe_blocks(block for one in reports for block in one.samples))
+    drawn = Blocks(samples, describe_blocks(block for one in reports for part in one.samples for block in part.blocks))
     if len(blocks):
         blocks = blocks.assign(**estimate_left_out(own, drawn, fit))
         steps = add_left_out_steps(steps, blocks)

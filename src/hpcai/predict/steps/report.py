@@ -1,7 +1,10 @@
 """Measurements of training steps and their fused blocks: the file behind predictions of steps."""
 
-from typing import Literal
+import math
+from typing import Annotated, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.core.disturbance import Disturbance
@@ -10,6 +13,7 @@ BlockKind = Literal[
     "convolution", "3-D convolution", "transposed convolution", "depthwise", "dense", "sparse", "other", "update"
 ]
 """What a block begins with; an update is an optimizer's whole call."""
+Floats = NDArray[np.float64]
 Origin = Literal["benchmark", "reference network"]
 
 
@@ -50,6 +54,9 @@ class BlockTime(_Part):
     reason: str = ""
 
 
+Anchors = Annotated[tuple[float, ...], Field(description="Times of the same few blocks in every process.")]
+
+
 class StepTimes(_Part):
     """The step of one network at one batch, and its blocks."""
 
@@ -65,6 +72,7 @@ class StepTimes(_Part):
     rounds: int = Field(default=0, description="Times that step, blocks and update were timed in turn.")
     update: BlockTime | None = Field(default=None, description="The optimizer's call as a block.")
     blocks: tuple[BlockTime, ...] = ()
+    anchors_s: Anchors = ()
     reason: str = Field(default="", description="Why there is no time.")
 
     @property
@@ -74,9 +82,10 @@ class StepTimes(_Part):
 
 
 class SampleTimes(_Part):
-    """Blocks of random sizes."""
+    """Blocks of random sizes that were timed in turn."""
 
     blocks: tuple[BlockTime, ...]
+    anchors_s: Anchors = ()
 
 
 class BlocksReport(_Part):
@@ -88,7 +97,20 @@ class BlocksReport(_Part):
     method: Literal["measured"] = "measured"
     wall_s: float = Field(description="Of all steps.")
     steps: tuple[StepTimes, ...]
-    samples: tuple[BlockTime, ...] = Field(default=(), description="Blocks of random sizes, for the regressor.")
+    samples: tuple[SampleTimes, ...] = Field(default=(), description="Blocks of random sizes, for the regressor.")
     samples_wall_s: float | None = Field(default=None, description="Of the blocks of random sizes; none: not asked.")
-    samples_reason: str = Field(default="", description="Why there are none although they were asked for.")
+    samples_reason: str = Field(default="", description="Why some or all of those that were asked for are missing.")
     disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
+
+    def host_ratios(self) -> tuple[Floats, Floats]:
+        """Return how much longer the anchors took beside each step, and beside each part of the random blocks.
+
+        Over their medians in the whole report: what the host's speed drifts. NaN: they were not timed.
+        """
+        all_s = [*(one.anchors_s for one in self.steps), *(one.anchors_s for one in self.samples)]
+        known = np.array([one for one in all_s if one])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            told = np.nanmedian(known / np.median(known, axis=0), axis=1).tolist() if len(known) else []
+        ratios = iter(told)
+        found = np.array([next(ratios) if one else math.nan for one in all_s])
+        return found[: len(self.steps)], found[len(self.steps) :]

@@ -12,7 +12,6 @@ from hpcai.machine.blocks import compile as compiling
 from hpcai.machine.blocks.compile import describe, make_graph
 from hpcai.machine.blocks.process import (
     NO_TIME,
-    ROUNDS,
     compile_found,
     find_distinct,
     prepare,
@@ -20,7 +19,8 @@ from hpcai.machine.blocks.process import (
     time_prepared,
     trace_subject,
 )
-from hpcai.machine.blocks.samples import SMALL
+from hpcai.machine.blocks.rounds import ROUNDS
+from hpcai.machine.blocks.samples import ANCHORS, CHAINS, SMALL, WIDE, Draw, compile_anchors, time_samples, trace_sample
 from hpcai.machine.blocks.subject import Subject, reference_subject
 from hpcai.machine.blocks.trace import BEGINNINGS, halve
 from hpcai.machine.blocks.work import count_flop, describe_operations, kind_of
@@ -183,7 +183,7 @@ def test_a_block_that_cannot_be_computed_has_a_reason_and_the_others_a_time(monk
 
     monkeypatch.setattr(compiling, "compile_pass", compile_some)
     run = compile_found(found, traced.values)
-    blocks = list(record_blocks(found, np.array([run()[0], run()[0]])))
+    blocks = list(record_blocks(found, run()[0]))
     assert [one.time_s is None for one in blocks] == [number == 1 for number in range(len(found))]
     assert "no kernel" in blocks[1].reason
 
@@ -191,7 +191,9 @@ def test_a_block_that_cannot_be_computed_has_a_reason_and_the_others_a_time(monk
 def test_times_are_of_all_blocks_and_of_the_update():
     subject = small_cnn()
     before = [variable.numpy().copy() for variable in subject.model.trainable_variables]
-    times = time_prepared(prepare(subject), enough_s=0.0)
+    times = time_prepared(prepare(subject), compile_anchors(), enough_s=0.0)
+    assert len(times.anchors_s) == len(ANCHORS)
+    assert min(times.anchors_s) > 0
     assert (times.network, times.batch, times.rounds) == ("small_cnn", SAMPLES, ROUNDS[0])
     assert times.parameters == count_parameters(reference_network("small_cnn"))
     assert times.step_s > 0
@@ -254,3 +256,27 @@ def test_work_counts_bytes_far_ones_and_idle_vectors():
 def test_small_operations_keep_the_shape_of_their_rows():
     rows = tf.constant(np.random.default_rng(1).normal(size=(3, 5)).astype("float32"))
     assert {tuple(step(rows).shape) for step in SMALL} == {(3, 5)}
+
+
+def test_channels_are_often_multiples_as_in_networks():
+    drawn = [Draw(seed).channels(8, 512) for seed in range(400)]
+    assert 0.65 < np.mean([one % WIDE == 0 for one in drawn]) < 0.85
+    assert all(8 <= one <= 512 for one in drawn)
+    assert [Draw(seed).channels(1, 7) for seed in range(50)] == [Draw(seed).size(1, 7) for seed in range(50)]
+
+
+def test_anchors_are_the_same_blocks_in_every_process():
+    assert set(ANCHORS) == set(CHAINS)
+    described = [
+        [describe(block, make_graph(block, traced.values)) for block in traced.blocks]
+        for traced in [trace_sample("dense", ANCHORS["dense"]) for _ in range(2)]
+    ]
+    assert described[0] == described[1]
+
+
+def test_blocks_of_random_sizes_are_timed_with_the_anchors_and_without_any_there_are_no_parts():
+    anchors = compile_anchors()
+    (part,) = time_samples(1, anchors)
+    assert [block.kind for block in part.blocks] == [*CHAINS, "update"]
+    assert len(part.anchors_s) == len(ANCHORS)
+    assert list(time_samples(0, anchors)) == []

@@ -21,7 +21,7 @@ from hpcai.predict.steps.regression import (
     judge_blocks,
     summarise_kinds,
 )
-from hpcai.predict.steps.report import OperationWork
+from hpcai.predict.steps.report import OperationWork, SampleTimes
 
 CALL_S, BYTE_S, FLOP_S = 1e-5, 1e-10, 1e-11
 
@@ -45,9 +45,12 @@ def make_blocks(count: int, factor: float = 1.0, **changes):
     ]  # fmt: skip
 
 
-def judge(networks, samples=(), fit=fit_costs):
-    steps = [make_step(*blocks, network=name, step_s=10.0, update_s=1.0) for name, blocks in networks.items()]
-    report = make_report(*steps).model_copy(update={"samples": tuple(samples)})
+def judge(networks, samples=(), fit=fit_costs, anchors_s=None):
+    steps = [
+        make_step(*blocks, network=name, step_s=10.0, update_s=1.0, anchors_s=(anchors_s or {}).get(name, ()))
+        for name, blocks in networks.items()
+    ]
+    report = make_report(*steps).model_copy(update={"samples": (SampleTimes(blocks=samples),)})
     return judge_blocks(tabulate_blocks({"": report}, Tolerance()), [report], 1, fit)
 
 
@@ -96,6 +99,15 @@ def test_a_network_is_estimated_without_its_own_blocks():
     # Each is estimated by the other's factor: the held-out network is not in the estimate.
     assert errors["a"] == pytest.approx(2.0, rel=1e-3)
     assert errors["b"] == pytest.approx(-2 / 3, rel=1e-3)
+
+
+def test_an_estimate_is_at_the_speed_that_the_host_had_beside_it():
+    slow = {"a": (1.0, 2.0), "b": (3.0, 6.0), "c": (1.0, 2.0)}
+    found = judge({"a": make_blocks(40), "b": make_blocks(60, factor=3.0), "c": make_blocks(41)}, anchors_s=slow)
+    assert found["block_times"]["relative_error_ratio"].to_numpy() == pytest.approx(0.0, abs=1e-6)
+    assert found["block_steps"].set_index("network")["host_ratio"].to_dict() == {"a": 1.0, "b": 3.0, "c": 1.0}
+    untold = judge({"a": make_blocks(40), "b": make_blocks(60)})["block_steps"]
+    assert untold["host_ratio"].isna().all()
 
 
 def test_networks_are_estimated_from_random_blocks_and_these_from_their_own_other_parts():
