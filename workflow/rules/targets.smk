@@ -55,6 +55,7 @@ rule predict:
 
 rule regressors:
     input:
+        *[OF_MACHINE[one] for one in ("kernel_times", "reference_steps")],
         predictions,
         table_files(
             [table for one in OF_REGRESSORS for table in PREDICTION_TABLES[one]]
