@@ -27,7 +27,7 @@ def _is_rank(process, attempt):
 def hitting_a_rank(folder, sign, number=signal.SIGKILL, resumed_after_s=None):
     """Send a signal to the last rank of the run in a folder as soon as the file `sign` is there, however late.
 
-    Yields the process ids of what was hit: one, once it has happened. What was stopped can go on after a while.
+    Yields the times of it [s since the epoch]: one, once it has happened. What was stopped can go on after a while.
     """
     hit, finished = [], threading.Event()
     hitter = threading.Thread(target=_hit, args=(folder, sign, number, hit, finished, resumed_after_s))
@@ -45,10 +45,10 @@ def _hit(folder, sign, number, hit, finished, resumed_after_s):
             ranks = ranks_of(file.parent.name)
             if file.stat().st_size and ranks:
                 ranks[-1].send_signal(number)
+                hit.append(time.time())
                 if resumed_after_s is not None:
                     time.sleep(resumed_after_s)
                     ranks[-1].resume()
-                hit.append(ranks[-1].pid)
                 return
         time.sleep(0.05)
 

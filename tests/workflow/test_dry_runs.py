@@ -1,10 +1,12 @@
 """What would run: job counts follow the run table, stages can be asked for one by one."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,29 @@ def test_predictions_are_measured_once_for_all(project):
     assert counts["run_hpl"] == counts["measure_blas_rates"] == counts["list_layers"] == counts["predict_study"] == 1
     assert sum(counts[name] for name in MEASURED_FOR_PREDICTIONS if name.startswith("show_")) == 3
     assert project.dry_run("regressors")["measure_kernels"] == 5
+
+
+@pytest.mark.parametrize(
+    ("target", "removed", "rule"),
+    [
+        ("predict", "step_blocks.json", "measure_blocks"),
+        ("predict", "blas_rates.json", "measure_blas_rates"),
+        ("predict", "hpl.json", "run_hpl"),
+        ("regressors", "convolution2d/times.parquet", "measure_kernels"),
+        ("regressors", "reference_steps.json", "measure_reference_steps"),
+    ],
+)
+def test_what_was_removed_is_measured_again_though_its_tables_are_there(project, target, removed, rule):
+    planned = project.snakemake("--dry-run", target).stdout
+    now_s = time.time()
+    for name in ", ".join(re.findall(r"^ +output: (.+)$", planned, re.MULTILINE)).split(", "):
+        file = project.directory / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (now_s, now_s))
+    assert rule not in project.dry_run(target)
+    (project.directory / "results/predict/box" / removed).unlink()
+    assert project.dry_run(target)[rule] == 1
 
 
 def test_hpl_is_compiled_where_the_machine_file_names_its_source_and_no_command(project, tmp_path):

@@ -28,10 +28,11 @@ from hpcai.predict.scales.held_out import (
     tabulate_cases,
 )
 from hpcai.predict.scales.host_speed import HostSpeed, read_host_speed
-from hpcai.predict.scales.measured import NO_BLOCKS, MeasuredScales, find_files, read_measured_scales, read_table
+from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales, read_table
 from hpcai.predict.scales.model import Asked, ScaleStep
 from hpcai.predict.scales.starts import predict_from_all, say_scales
 from hpcai.predict.scales.trained import predict_trained, read_trained
+from hpcai.predict.steps.report import NO_BLOCKS
 
 if TYPE_CHECKING:
     from hpcai.predict.what_if.measured import Point

@@ -14,7 +14,7 @@ from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
 from hpcai.core.text_table import say_table
 from hpcai.predict.steps.accuracy import collect_block_steps, collect_block_times, print_steps
-from hpcai.predict.steps.report import BlocksReport
+from hpcai.predict.steps.report import NO_BLOCKS, BlocksReport, find_blocks
 from hpcai.records.files import read_part
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -30,10 +30,6 @@ OTHER_BATCH = Message(
     "predict_step.other_batch",
     "{network} was timed at batches of {known} samples, not {batch}: blocks have exact sizes, so no other is predicted",
 )
-NOT_ONE = Message(
-    "predict_step.not_one",
-    "expected one file predict/MACHINE/step_blocks.json in it, found {number}: name one, or let `make predict` make it",
-)
 MADE_BY = "`make predict` measures it (study key predict.step_blocks)"
 
 
@@ -44,6 +40,7 @@ class Question:
     blocks: Annotated[Path, argument("RESULTS", "a study's results, or one machine's step_blocks.json")]
     network: Annotated[str | None, option("NAME", "one network or benchmark alone, with each of its blocks")] = None
     batch: Annotated[int | None, option("N", "at this batch alone; with --network", count)] = None
+    machine: Annotated[str | None, option("NAME", "machine whose blocks are used, where several have some")] = None
     output: TableOrJson = "table"
 
 
@@ -54,7 +51,7 @@ def step(question: Question) -> None:
 
     Nothing is fitted. Times are those of one thread, without input and gradient exchange.
     """
-    file = _find_file(question.blocks)
+    file = _find_file(question)
     report = _choose(read_part(BlocksReport, file, MADE_BY), question)
     source = str(file)
     if question.output == "json":
@@ -68,20 +65,20 @@ def step(question: Question) -> None:
         print(f"\n{_say_blocks(collect_block_times(report, source))}")
 
 
-def _find_file(asked: Path) -> Path:
-    """Return the file of blocks itself, or the only one among the results of a study.
+def _find_file(question: Question) -> Path:
+    """Return the file of blocks itself, or that of a machine among the results of a study.
 
     Raises
     ------
     ConfigError
-        If there is not exactly one.
+        If there is none, or there are several machines.
     """
-    if not asked.is_dir():
-        return asked
-    found = sorted(asked.glob("predict/*/step_blocks.json"))
-    if len(found) != 1:
-        raise ConfigError(at(str(asked), NOT_ONE(number=len(found))))
-    return found[0]
+    if not question.blocks.is_dir():
+        return question.blocks
+    found = find_blocks(question.blocks, question.machine)
+    if found is None:
+        raise ConfigError(at(str(question.blocks), NO_BLOCKS()))
+    return found
 
 
 def _choose(report: BlocksReport, question: Question) -> BlocksReport:

@@ -18,6 +18,7 @@ from hpcai.core.errors import ConfigError
 from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.predict.scales import host_speed, measured, trained
 from hpcai.predict.scales.held_out import OTHERS, QUESTIONS
+from hpcai.predict.steps.report import NO_BLOCKS
 from hpcai.records.files import write_sealed
 
 
@@ -125,7 +126,7 @@ def test_an_answer_is_at_the_speed_that_the_host_has_now(results, capsys):
         (["--benchmark", "one", "--cases", "no.csv"], trained.UNREADABLE.code),
         (["--host-speed", "again"], predict_scale.NEEDS_BENCHMARK.code),
         (["--benchmark", "one", "--host-speed", "none"], host_speed.NONE_FITS.code),
-        (["--machine", "elsewhere"], measured.NO_BLOCKS.code),
+        (["--machine", "elsewhere"], NO_BLOCKS.code),
     ],
 )
 def test_bad_questions_get_one_sentence(results, question, code):
@@ -155,7 +156,7 @@ def test_a_study_without_timed_steps_says_once_how_to_time_them(results):
     (results / "predict/here/step_blocks.json").unlink()
     with pytest.raises(ConfigError) as refused:
         call(["predict", "scale", str(results)])
-    assert refused.value.code == measured.NO_BLOCKS.code
+    assert refused.value.code == NO_BLOCKS.code
 
 
 def test_a_folder_without_tables_is_refused(tmp_path):

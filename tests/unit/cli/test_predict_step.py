@@ -6,8 +6,9 @@ import pytest
 from unit.predict.steps.made_blocks import make_report, make_step
 
 from hpcai.cli.main import call
-from hpcai.cli.predict_step import NOT_ONE, NOT_TIMED, OTHER_BATCH
+from hpcai.cli.predict_step import NOT_TIMED, OTHER_BATCH
 from hpcai.core.errors import ConfigError, RecordError
+from hpcai.predict.steps.report import NO_BLOCKS, SEVERAL_MACHINES
 from hpcai.records.files import write_sealed
 
 
@@ -37,7 +38,7 @@ def test_the_results_of_a_study_stand_for_the_only_file_in_them(tmp_path, capsys
     results = str(tmp_path)
     with pytest.raises(ConfigError) as refused:
         call(["predict", "step", results])
-    assert NOT_ONE.find_in(str(refused.value))["number"] == "0"
+    assert refused.value.code == NO_BLOCKS.code
     for number, machine in enumerate(("laptop", "other")):
         file = tmp_path / "predict" / machine / "step_blocks.json"
         file.parent.mkdir(parents=True)
@@ -47,7 +48,8 @@ def test_the_results_of_a_study_stand_for_the_only_file_in_them(tmp_path, capsys
             assert "-12.5%" in capsys.readouterr().out
     with pytest.raises(ConfigError) as refused:
         call(["predict", "step", results])
-    assert NOT_ONE.find_in(str(refused.value))["number"] == "2"
+    assert refused.value.code == SEVERAL_MACHINES.code
+    assert call(["predict", "step", results, "--machine", "other"]) == 0
 
 
 def test_json_has_no_nan(blocks, capsys):

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 Call = Callable[[], object]
 Floats = NDArray[np.float64]
 CERTAIN_RATIO = 0.003
-"""Rounds end when the standard errors of step and of the sum of blocks, over the step, are below."""
+"""Rounds end when the standard errors of step and of the sum of blocks, over the step, are below.
+
+What a round does to everything counts for neither: it says nothing of their ratio, and more rounds do not lessen it.
+"""
 ROUNDS = (7, 60)
 """At least, at most."""
 SWEEPS = 10
@@ -62,30 +65,31 @@ def time_in_turn(calls: Mapping[Any, Call], passes: Sequence["Pass"], counts: Se
     enough_s
         At most so long, but never fewer rounds than :data:`ROUNDS` says [s].
     """
-    times: dict[Any, list[float]] = {key: [] for key in calls}
-    blocks: list[list[Floats]] = [[] for _ in passes]
-    for call in (*calls.values(), *passes):
+    for call in calls.values():
         call()
+    lengths = [len(run()[0]) for run in passes]
+    rounds: list[Floats] = []
     until_s = time.monotonic() + enough_s
     gc.collect()
     gc.disable()
-    for number in range(1, ROUNDS[1] + 1):
-        for key, call in calls.items():
-            times[key].append(cpu_time_s(call))
-        for place, run in enumerate(passes):
-            blocks[place].append(run()[0])
-        if number >= ROUNDS[0] and (time.monotonic() >= until_s or _is_certain(times, np.array(blocks[0]) @ counts)):
+    while len(rounds) < ROUNDS[1]:
+        called = [cpu_time_s(call) for call in calls.values()]
+        rounds.append(np.concatenate([called, *(run()[0] for run in passes)]))
+        if len(rounds) >= ROUNDS[0] and (time.monotonic() >= until_s or _is_certain(rounds, list(calls), counts)):
             break
     gc.enable()
-    called = np.array(list(times.values())).reshape(len(times), number).T
-    found = typical_times(np.hstack([called, *map(np.array, blocks)]))
-    own, *parts = np.split(found, np.cumsum([called.shape[1], *(len(one[0]) for one in blocks)])[:-1])
-    return Timed(dict(zip(times, own.tolist(), strict=True)), parts, number)
+    own, rest = np.split(typical_times(np.array(rounds)), [len(calls)])
+    parts = np.split(rest, np.cumsum(lengths)[:-1])
+    return Timed(dict(zip(calls, own.tolist(), strict=True)), parts, len(rounds))
 
 
-def _is_certain(times: Mapping[Any, Sequence[float]], blocks_s: Floats) -> bool:
-    sums = blocks_s + sum(np.array(times[key]) for key in times if key != "step")
-    whole = np.array(times["step"]) if "step" in times else sums
+def _is_certain(rounds: Sequence[Floats], calls: Sequence[Any], counts: Sequence[int]) -> bool:
+    times_s = np.array(rounds)
+    times_s = times_s / _effects(times_s)[:, None]
+    is_step = np.array([key == "step" for key in calls])
+    called, blocks = times_s[:, : len(calls)], times_s[:, len(calls) :][:, : len(counts)]
+    sums = blocks @ np.array(counts) + called[:, ~is_step].sum(axis=1)
+    whole = called[:, is_step].sum(axis=1) if is_step.any() else sums
     errors = [np.median(np.abs(one - np.median(one))) / math.sqrt(len(one)) for one in (sums, whole)]
     # Of normal errors: 1.48 from the median deviation to the standard one, 1.25 from the mean's to the median's.
     return bool(1.48 * 1.25 * max(errors) < CERTAIN_RATIO * np.median(whole))
@@ -100,13 +104,17 @@ def typical_times(times_s: Floats) -> Floats:
         Shape (rounds, columns) [s].
     """
     times_s = np.asarray(times_s, dtype=float)
-    found: Floats = np.median(times_s, axis=0)
-    told = found > 0
-    if not told.any():
-        return found
+    return np.asarray(np.median(times_s / _effects(times_s)[:, None], axis=0))
+
+
+def _effects(times_s: Floats) -> Floats:
+    """Return by what factor each round slows all that is timed in it; the usual one is 1."""
+    effects = np.ones(len(times_s))
     for _ in range(SWEEPS):
-        rounds = np.median(times_s[:, told] / found[told], axis=1)
-        rounds /= np.median(rounds)
-        found = np.asarray(np.median(times_s / rounds[:, None], axis=0))
+        found = np.median(times_s / effects[:, None], axis=0)
         told = found > 0
-    return found
+        if not told.any():
+            break
+        effects = np.median(times_s[:, told] / found[told], axis=1)
+        effects /= np.median(effects)
+    return effects

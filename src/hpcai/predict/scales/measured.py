@@ -15,7 +15,7 @@ from hpcai.core.messages import Message, at
 from hpcai.core.table_files import read_parquet
 from hpcai.predict.scales.learnt import Learnt, learn
 from hpcai.predict.scales.parts import Floats
-from hpcai.predict.steps.report import BlocksReport, StepTimes
+from hpcai.predict.steps.report import BlocksReport, StepTimes, find_blocks
 from hpcai.predict.what_if.measured import Point, measured_points
 from hpcai.records.files import RAW, check_raw_file, read_part, read_record
 from hpcai.records.run import RunRecord
@@ -34,16 +34,11 @@ NEEDED = {
 }
 """Columns of the tables that predictions cannot do without."""
 NO_TABLES = Message("scales.no_tables", "no table {name}: found no study's results, expected those of `hpcai run`")
-NO_BLOCKS = Message(
-    "scales.no_blocks",
-    "no step_blocks.json of a machine, so no step at another batch can be predicted: run `make predict` first",
-)
 OTHER_VERSION = Message(
     "scales.other_version",
     "written by another version, without the columns {missing}; `snakemake report --config measure=false` writes it "
     "anew from the runs",
 )
-SEVERAL_MACHINES = Message("scales.several_machines", "blocks of {machines}, expected one machine: name it (--machine)")
 
 
 @dataclass(frozen=True)
@@ -158,23 +153,6 @@ def read_table(file: Path) -> pd.DataFrame:
     if missing := [name for name in NEEDED[file.stem] if name not in table]:
         raise ConfigError(at(str(file), OTHER_VERSION(missing=", ".join(missing))))
     return table
-
-
-def find_blocks(results: Path, machine: str | None) -> Path | None:
-    """Return the file of blocks of a machine, or of the only one that has any; None if there is none.
-
-    Raises
-    ------
-    ConfigError
-        If several machines have blocks and none is named, or that which is named has none.
-    """
-    found = sorted((results / "predict").glob(f"{machine or '*'}/step_blocks.json"))
-    if len(found) > 1:
-        names = ", ".join(file.parent.name for file in found)
-        raise ConfigError(at(str(results), SEVERAL_MACHINES(machines=names)))
-    if machine and not found:
-        raise ConfigError(at(str(results), NO_BLOCKS()))
-    return found[0] if found else None
 
 
 Records = Mapping[str, Sequence[tuple[Path, RunRecord]]]

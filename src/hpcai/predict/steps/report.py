@@ -1,6 +1,7 @@
 """Measurements of training steps and their fused blocks: the file behind predictions of steps."""
 
 import math
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.core.disturbance import Disturbance
+from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, at
 
 BlockKind = Literal[
     "convolution", "3-D convolution", "transposed convolution", "depthwise", "dense", "sparse", "other", "update"
@@ -15,6 +18,10 @@ BlockKind = Literal[
 """What a block begins with; an update is an optimizer's whole call."""
 Floats = NDArray[np.float64]
 Origin = Literal["benchmark", "reference network"]
+NO_BLOCKS = Message(
+    "steps.no_blocks", "no predict/MACHINE/step_blocks.json, which steps are predicted from: run `make predict` first"
+)
+SEVERAL_MACHINES = Message("steps.several_machines", "blocks of {machines}, expected one machine: name it (--machine)")
 
 
 class _Part(BaseModel):
@@ -114,3 +121,20 @@ class BlocksReport(_Part):
         ratios = iter(told)
         found = np.array([next(ratios) if one else math.nan for one in all_s])
         return found[: len(self.steps)], found[len(self.steps) :]
+
+
+def find_blocks(results: Path, machine: str | None) -> Path | None:
+    """Return the file of blocks of a machine, or of the only one that has any; None if there is none.
+
+    Raises
+    ------
+    ConfigError
+        If several machines have blocks and none is named, or that which is named has none.
+    """
+    found = sorted((results / "predict").glob(f"{machine or '*'}/step_blocks.json"))
+    if len(found) > 1:
+        names = ", ".join(file.parent.name for file in found)
+        raise ConfigError(at(str(results), SEVERAL_MACHINES(machines=names)))
+    if machine and not found:
+        raise ConfigError(at(str(results), NO_BLOCKS()))
+    return found[0] if found else None

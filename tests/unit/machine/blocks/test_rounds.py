@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hpcai.machine.blocks import rounds
 from hpcai.machine.blocks.rounds import ROUNDS, time_in_turn, typical_times
 
 TIMES_S = np.array([1e-4, 2e-3, 5e-2, 7e-1])
@@ -41,3 +42,23 @@ def test_calls_and_each_pass_get_their_own_times():
     assert [one.tolist() for one in timed.passes_s] == [[1.0, 2.0], [3.0]]
     assert 0 < timed.calls_s["step"] < 1
     assert ROUNDS[0] <= timed.rounds <= ROUNDS[1]
+
+
+def test_rounds_end_soon_where_only_all_are_slow_together_and_go_on_where_blocks_scatter(monkeypatch):
+    random = np.random.default_rng(3)
+    monkeypatch.setattr(rounds, "cpu_time_s", lambda call: call())
+
+    def go_on(scatter):
+        speed = {}
+
+        def step():
+            speed["now"] = np.exp(0.2 * random.standard_normal())
+            return speed["now"] * sum(TIMES_S)
+
+        def run():
+            return speed["now"] * TIMES_S * np.exp(scatter * random.standard_normal(4)), []
+
+        return time_in_turn({"step": step}, [run], [1] * 4, 60.0).rounds
+
+    assert go_on(1e-4) == ROUNDS[0]
+    assert go_on(0.1) > 2 * ROUNDS[0]
