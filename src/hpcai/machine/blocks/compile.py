@@ -58,14 +58,14 @@ def make_graph(block: Block, values: Mapping[Any, Any]) -> tf.compat.v1.GraphDef
             node.attr.pop(ignored, None)
         for place, tensor in enumerate(operation.outputs):
             names[tensor.ref()] = f"{node.name}:{place}"
-    made.library.CopyFrom(_functions_of(block.operations[0].graph))
+    made.MergeFrom(_functions_of(block.operations[0].graph))
     return made
 
 
 @lru_cache(maxsize=1)
-def _functions_of(graph: tf.Graph) -> Any:
-    """Return the functions that a graph calls, which all blocks of a network share: asking for them writes all of it."""
-    return graph.as_graph_def(add_shapes=False).library
+def _functions_of(graph: tf.Graph) -> tf.compat.v1.GraphDef:
+    """Return the functions that a graph calls; all blocks of a network share them, and to ask writes all of it."""
+    return tf.compat.v1.GraphDef(library=graph.as_graph_def(add_shapes=False).library)
 
 
 def _add_read(made: tf.compat.v1.GraphDef, tensor: tf.Tensor, handle: str) -> str:

@@ -64,6 +64,11 @@ SMALL: tuple[Step, ...] = (
     lambda rows: tf.pad(rows[:, 1:], [[0, 0], [1, 0]]),
     lambda rows: tf.stack(tf.split(tf.tile(rows, [1, 2]), 2, axis=1))[1],
     lambda rows: tf.transpose(tf.transpose(rows) * 2.0),
+    lambda rows: rows - tf.range(float(rows.shape[1])),
+    lambda rows: tf.sin(rows) + tf.pow(tf.abs(rows) + 0.1, 1.5),
+    lambda rows: rows / (1.0 + tf.nn.l2_loss(rows)),
+    lambda rows: tf.stack([rows, tf.square(rows)], axis=2)[:, :, 1],
+    lambda rows: tf.reduce_sum(rows[:, :, None] * tf.range(1.0, 4.0), axis=2),
     lambda rows: (
         rows * tf.nn.sparse_softmax_cross_entropy_with_logits(tf.zeros(rows.shape[:1], tf.int32), rows)[:, None]
     ),

@@ -34,6 +34,13 @@ NEAR_BYTES = 2**20
 """What one operation gets and gives beyond this comes from a farther cache, or from memory."""
 VECTOR = 16
 """Numbers of a vector register: a product computes its columns in multiples of it."""
+SPARSE = "SparseTensorDenseMatMul"
+ROWS = {"GatherV2": 1, "ResourceGather": 1, "SegmentSum": 1, "UnsortedSegmentSum": 1, SPARSE: 1}
+"""Input with a number for each row that these take, or for each number that is not zero."""
+PRODUCTS = ("Conv2D", "Conv3D", "MatMul", "BatchMatMulV2")
+"""Beside their gradients."""
+TABLE = 3
+"""Input of a sparse matrix's product whose rows are added up."""
 
 
 def describe_work(block: Block) -> dict[str, Any]:
@@ -94,7 +101,8 @@ def _work_of(operation: tf.Operation) -> OperationWork:
     tensors = [one for one in (*operation.inputs, *operation.outputs) if one.dtype != tf.resource]
     passed_bytes = float(sum(_elements(one.shape) * one.dtype.size for one in tensors))
     work_flop = float(_operation_flop(operation))
-    columns = int(operation.outputs[0].shape[-1] or 1) if work_flop else VECTOR
+    result = operation.inputs[TABLE] if operation.type == SPARSE else operation.outputs[0] if work_flop else None
+    columns = VECTOR if result is None else int(result.shape[-1] or 1)
     return OperationWork(
         type=operation.type,
         count=1,
@@ -102,7 +110,32 @@ def _work_of(operation: tf.Operation) -> OperationWork:
         far_bytes=max(passed_bytes - NEAR_BYTES, 0.0),
         work_flop=work_flop,
         idle_flop=work_flop * (-columns % VECTOR) / columns,
+        strided_flop=work_flop if _is_strided(operation) else 0.0,
+        products=float(_elements(operation.outputs[0].shape[:-2])) if operation.type == "BatchMatMulV2" else 0.0,
+        rows=float(_elements(operation.inputs[ROWS[operation.type]].shape)) if operation.type in ROWS else 0.0,
+        **_parts_of_product(operation),
     )
+
+
+def _is_strided(operation: tf.Operation) -> bool:
+    return "Conv" in operation.type and max(operation.get_attr("strides")) > 1
+
+
+def _parts_of_product(operation: tf.Operation) -> dict[str, float]:
+    """Return the bytes of what a product gets, of its weights, and of its results, whichever of them it computes."""
+    kind, inputs, outputs = operation.type, operation.inputs, operation.outputs
+    if "Depthwise" in kind:
+        return {}
+    if "BackpropFilter" in kind:
+        parts = (inputs[0], outputs[0], inputs[2])
+    elif "BackpropInput" in kind:
+        parts = (inputs[2], inputs[1], outputs[0])
+    elif kind in PRODUCTS:
+        parts = (inputs[0], inputs[1], outputs[0])
+    else:
+        return {}
+    sizes = (float(_elements(one.shape) * one.dtype.size) for one in parts)
+    return dict(zip(("given_bytes", "weight_bytes", "result_bytes"), sizes, strict=True))
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:
@@ -158,6 +191,8 @@ def _operation_flop(operation: tf.Operation) -> int:
     elif kind in TURNED:
         inner = -2 if operation.get_attr(TURNED[kind]) else -1
         each, times = output[0].shape, inputs[0].shape[inner:][:1]
+    elif kind == SPARSE:
+        each, times = inputs[ROWS[kind]].shape, inputs[TABLE].shape[-1:]
     else:
         return 0
     return 2 * _elements(each) * _elements(times)

@@ -1,9 +1,9 @@
 """Times of blocks that nobody measured, from what their operations do: a model, judged on what it never saw.
 
 A block takes the sum of what it gets and gives and of what its operations cost: so much for each operation of a type,
-each byte that it passes, each byte beyond the near cache, and each multiply-add, idle ones included. The costs are not
-negative, and those that fit the timed blocks best: no time is estimated below zero, or by a curve far from what was
-timed.
+each byte that it passes, each byte beyond the near cache, each row that it looks up, and each multiply-add, idle ones
+included. An update is a call of its own and pays for that. The costs are not negative, and those that fit the timed
+blocks best: no time is estimated below zero, or by a curve far from what was timed.
 """
 
 import math
@@ -51,7 +51,9 @@ FAMILIES = {
     ),
     "assignment": ("AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"),
 }  # fmt: skip
-"""Types that cost alike; each other type has costs of its own."""
+"""Types that cost about alike; each other type has costs of its own."""
+OWN = ("count", "passed_bytes")
+"""What each type of a family may cost beyond it, where blocks with it were timed."""
 FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
 OF_NETWORKS, OF_RANDOM_SIZES = "networks", "random sizes"
 Floats = NDArray[np.float64]
@@ -90,11 +92,15 @@ def describe_blocks(blocks: Iterable[BlockTime]) -> pd.DataFrame:
 def _describe(block: BlockTime) -> dict[str, float]:
     # What a block gets from others is in farther caches than what its operations pass to each other.
     found = {"moved_bytes of the block": block.moved_bytes}
+    if block.kind == "update":
+        found["count of calls"] = 1.0
     for one in block.works:
         family = FAMILY_OF.get(one.type, one.type)
-        for name in MEASURES:
-            if value := getattr(one, name):
-                column = f"{name} of {family}"
+        columns = {f"{name} of {family}": getattr(one, name) for name in MEASURES}
+        if family != one.type and block.kind != "update":
+            columns |= {f"own {name} of {one.type}": getattr(one, name) for name in OWN}
+        for column, value in columns.items():
+            if value:
                 found[column] = found.get(column, 0.0) + value
     return found
 

@@ -37,6 +37,12 @@ class OperationWork(_Part):
     far_bytes: float = Field(default=0.0, description="Of these, what each of them passes beyond 1 MiB.")
     work_flop: float = Field(default=0.0, description="Of products and convolutions.")
     idle_flop: float = Field(default=0.0, description="What vector registers compute beyond: columns up to 16.")
+    strided_flop: float = Field(default=0.0, description="Of work_flop, where a window moves by more than one place.")
+    given_bytes: float = Field(default=0.0, description="Of a product's passed_bytes: images, rows, or their gradient.")
+    weight_bytes: float = Field(default=0.0, description="Of them: weights, or their gradient.")
+    result_bytes: float = Field(default=0.0, description="Of them: the rest.")
+    products: float = Field(default=0.0, description="Of matrices, where one operation computes many.")
+    rows: float = Field(default=0.0, description="That are gathered, added up or multiplied one by one.")
 
     def plus(self, other: "OperationWork") -> "OperationWork":
         """Return the work of both."""

@@ -222,7 +222,10 @@ def works_of(compute, *shapes):
     }
 
 
-WORKING = {"MatMul", "Conv2D", "BiasAdd", "Relu", "Sigmoid", "Mul", "Reshape", "Identity", "Sub"}
+WORKING = {
+    *{"MatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropFilter", "SparseTensorDenseMatMul", "GatherV2"},
+    *{"BiasAdd", "Relu", "Sigmoid", "Mul", "Reshape", "Identity", "Sub"},
+}
 
 
 def test_what_a_product_fuses_costs_nothing():
@@ -251,6 +254,38 @@ def test_work_counts_bytes_far_ones_and_idle_vectors():
     assert product.far_bytes == product.passed_bytes - 2**20
     small = works_of(tf.sigmoid, (3, 5))["Sigmoid"]
     assert (small.count, small.passed_bytes, small.far_bytes, small.idle_flop) == (1, 2 * 60, 0, 0)
+
+
+def test_work_tells_the_parts_of_products_and_where_windows_move_by_more_than_one():
+    image, window = (2, 8, 8, 3), (3, 3, 3, 16)
+    one = works_of(lambda a, b: tf.nn.conv2d(a, b, 1, "SAME"), image, window)["Conv2D"]
+    assert (one.given_bytes, one.weight_bytes, one.result_bytes) == (4 * 2 * 64 * 3, 4 * 27 * 16, 4 * 2 * 64 * 16)
+    assert one.strided_flop == 0
+    two = works_of(lambda a, b: tf.nn.conv2d(a, b, 2, "SAME"), image, window)["Conv2D"]
+    assert two.strided_flop == two.work_flop == one.work_flop / 4
+    gradient = works_of(
+        lambda a, b: tf.raw_ops.Conv2DBackpropFilter(
+            input=a, filter_sizes=window, out_backprop=b, strides=[1, 1, 1, 1], padding="SAME"
+        ),
+        *(image, (2, 8, 8, 16)),
+    )["Conv2DBackpropFilter"]
+    # The same three tensors, of which it computes another one.
+    assert gradient.model_copy(update={"type": "Conv2D"}).given_bytes == one.given_bytes
+    assert (gradient.weight_bytes, gradient.result_bytes) == (one.weight_bytes, one.result_bytes)
+
+
+def test_work_counts_small_products_and_rows():
+    many = works_of(tf.matmul, (5, 7, 4, 3), (5, 7, 3, 2))["BatchMatMulV2"]
+    assert many.products == 5 * 7
+    gathered = works_of(lambda table: tf.gather(table, [0, 2, 2]), (9, 4))["GatherV2"]
+    assert (gathered.rows, gathered.products, gathered.work_flop) == (3, 0, 0)
+
+    def multiply(table, values):
+        return tf.sparse.sparse_dense_matmul(tf.SparseTensor([[0, 1], [0, 2], [5, 0]], values, [6, 9]), table)
+
+    product = works_of(multiply, (9, 4), (3,))["SparseTensorDenseMatMul"]
+    assert (product.rows, product.work_flop) == (3, 2 * 3 * 4)
+    assert product.idle_flop == product.work_flop * 12 / 4
 
 
 def test_small_operations_keep_the_shape_of_their_rows():

@@ -82,14 +82,22 @@ def test_a_few_wrong_times_do_not_change_the_costs():
     assert costs["work_flop of MatMul"] == pytest.approx(FLOP_S, rel=0.05)
 
 
-def test_types_that_cost_alike_are_one_family():
-    block = make_block(
-        works=tuple(OperationWork(type=one, count=2, passed_bytes=8.0) for one in ("Mul", "Sub", "Conv2D"))
-    )
-    (row,) = describe_blocks([block]).to_dict("records")
+def test_types_of_a_family_cost_alike_and_each_may_cost_more():
+    works = tuple(OperationWork(type=one, count=2, passed_bytes=8.0) for one in ("Mul", "Sub", "Conv2D"))
+    (row,) = describe_blocks([make_block(works=works)]).to_dict("records")
     assert row == {
         "moved_bytes of the block": 10.0, "count of element-wise": 4, "passed_bytes of element-wise": 16.0,
+        "own count of Mul": 2, "own passed_bytes of Mul": 8.0, "own count of Sub": 2, "own passed_bytes of Sub": 8.0,
         "count of Conv2D": 2, "passed_bytes of Conv2D": 8.0,
+    }  # fmt: skip
+
+
+def test_an_update_pays_for_its_call_and_its_types_cost_alike():
+    works = (OperationWork(type="Mul", count=2, passed_bytes=8.0),)
+    (row,) = describe_blocks([make_block(kind="update", works=works)]).to_dict("records")
+    assert row == {
+        "moved_bytes of the block": 10.0, "count of calls": 1.0,
+        "count of element-wise": 2, "passed_bytes of element-wise": 8.0,
     }  # fmt: skip
 
 
