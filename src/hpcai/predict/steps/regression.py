@@ -53,7 +53,9 @@ FAMILIES = {
 }  # fmt: skip
 """Types that cost about alike; each other type has costs of its own."""
 OWN = ("count", "passed_bytes")
-"""What each type of a family may cost beyond it, where blocks with it were timed."""
+"""What each type of a family may cost beyond it, where enough blocks with it were timed."""
+LEAST_OF_TYPE = 20
+"""Fewer blocks would give a rare type what else they have in common."""
 FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
 OF_NETWORKS, OF_RANDOM_SIZES = "networks", "random sizes"
 Floats = NDArray[np.float64]
@@ -168,7 +170,8 @@ def _estimate(own: Blocks, others: Blocks, fit: Fit) -> pd.DataFrame:
     timed = others.part(others.table["time_s"].notna().to_numpy())
     if len(timed.table) < LEAST_BLOCKS:
         return found.assign(estimate_reason=TOO_FEW(found=len(timed.table), least=LEAST_BLOCKS))
-    known = timed.works.loc[:, (timed.works > 0).any()]
+    seen = (timed.works > 0).sum()
+    known = timed.works.loc[:, seen >= np.where(seen.index.str.startswith("own "), LEAST_OF_TYPE, 1)]
     costs = fit(known, timed.table["time_s"].to_numpy(float) / timed.host_ratios)
     reasons = [why_not_covered(share) for share in _covered(own.works, set(map(str, known.columns)))]
     estimated_s = (own.works.reindex(columns=known.columns, fill_value=0.0) @ costs) * own.host_ratios

@@ -13,6 +13,7 @@ from hpcai.predict.steps.accuracy import tabulate_blocks
 from hpcai.predict.steps.regression import (
     FOLDS,
     LEAST_BLOCKS,
+    LEAST_OF_TYPE,
     OF_NETWORKS,
     OF_RANDOM_SIZES,
     TOO_FEW,
@@ -59,9 +60,11 @@ class Spy:
 
     def __init__(self) -> None:
         self.seen: list[int] = []
+        self.columns: list[list[str]] = []
 
     def __call__(self, works, times_s):
         self.seen.append(len(times_s))
+        self.columns.append(list(works.columns))
         return pd.Series(0.0, index=works.columns)
 
 
@@ -99,6 +102,19 @@ def test_an_update_pays_for_its_call_and_its_types_cost_alike():
         "moved_bytes of the block": 10.0, "count of calls": 1.0,
         "count of element-wise": 2, "passed_bytes of element-wise": 8.0,
     }  # fmt: skip
+
+
+def test_a_rare_type_costs_what_its_family_costs():
+    def seen_beside(rare):
+        fit = Spy()
+        works = tuple(OperationWork(type=one, count=1, passed_bytes=8.0) for one in ("Mul", "Less"))
+        blocks = [*make_blocks(LEAST_BLOCKS), *[make_block(works=works, time_s=1.0)] * rare]
+        judge({"a": make_blocks(60), "b": blocks}, fit=fit)
+        return fit.columns[0]
+
+    # The costs that estimate network "a" saw those blocks.
+    assert "own count of Less" in seen_beside(LEAST_OF_TYPE)
+    assert "own count of Less" not in seen_beside(LEAST_OF_TYPE - 1)
 
 
 def test_a_network_is_estimated_without_its_own_blocks():
