@@ -37,8 +37,8 @@ VECTOR = 16
 SPARSE = "SparseTensorDenseMatMul"
 ROWS = {"GatherV2": 1, "ResourceGather": 1, "SegmentSum": 1, "UnsortedSegmentSum": 1, SPARSE: 1}
 """Input with a number for each row that these take, or for each number that is not zero."""
-PRODUCTS = ("Conv2D", "Conv3D", "MatMul", "BatchMatMulV2")
-"""Beside their gradients."""
+WEIGHTED = (*FUSING, "BatchMatMulV2")
+"""Products of what is given and weights, or what takes their place; beside the gradients of convolutions."""
 TABLE = 3
 """Input of a sparse matrix's product whose rows are added up."""
 
@@ -99,7 +99,7 @@ def describe_operations(operations: Iterable[tf.Operation]) -> tuple[OperationWo
 
 def _work_of(operation: tf.Operation) -> OperationWork:
     tensors = [one for one in (*operation.inputs, *operation.outputs) if one.dtype != tf.resource]
-    passed_bytes = float(sum(_elements(one.shape) * one.dtype.size for one in tensors))
+    passed_bytes = float(sum(map(_size_bytes, tensors)))
     work_flop = float(_operation_flop(operation))
     result = operation.inputs[TABLE] if operation.type == SPARSE else operation.outputs[0] if work_flop else None
     columns = VECTOR if result is None else int(result.shape[-1] or 1)
@@ -130,12 +130,11 @@ def _parts_of_product(operation: tf.Operation) -> dict[str, float]:
         parts = (inputs[0], outputs[0], inputs[2])
     elif "BackpropInput" in kind:
         parts = (inputs[2], inputs[1], outputs[0])
-    elif kind in PRODUCTS:
+    elif kind in WEIGHTED:
         parts = (inputs[0], inputs[1], outputs[0])
     else:
         return {}
-    sizes = (float(_elements(one.shape) * one.dtype.size) for one in parts)
-    return dict(zip(("given_bytes", "weight_bytes", "result_bytes"), sizes, strict=True))
+    return dict(zip(("given_bytes", "weight_bytes", "result_bytes"), map(_size_bytes, parts), strict=True))
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:
@@ -171,12 +170,16 @@ def count_flop(operations: Iterable[tf.Operation]) -> float:
 def count_bytes(block: Block) -> float:
     """Return the bytes of all inputs and outputs of a block, each tensor once (modelled) [B]."""
     tensors = [*block.inputs, *block.outputs]
-    moved = sum(_elements(one.shape) * one.dtype.size for one in tensors if one.dtype != tf.resource)
+    moved = sum(_size_bytes(one) for one in tensors if one.dtype != tf.resource)
     return float(moved + sum(4 * _elements(shape) for shape in variable_shapes(block)))
 
 
 def _elements(shape: tf.TensorShape) -> int:
     return int(math.prod(shape)) if shape.is_fully_defined() else 0
+
+
+def _size_bytes(tensor: tf.Tensor) -> float:
+    return float(_elements(tensor.shape) * tensor.dtype.size)
 
 
 def _operation_flop(operation: tf.Operation) -> int:
