@@ -25,7 +25,7 @@ from hpcai.machine.blocks.process import (
 from hpcai.machine.blocks.rounds import time_in_turn
 from hpcai.machine.blocks.trace import Traced, trace_gradients
 from hpcai.predict.steps.report import BlockKind, SampleTimes
-from hpcai.training.backend import FEWEST_STRIDED_INPUTS
+from hpcai.training.backend import FEWEST_STRIDED_INPUTS, Padding, convolve_each
 from hpcai.training.batch_norm import BatchNormalization
 from hpcai.training.momentum import MomentumSGD
 
@@ -124,6 +124,19 @@ class Draw:
         is_wide = drawn >= WIDE and self._random.uniform() < WIDE_SHARE
         return WIDE * round(drawn / WIDE) if is_wide else drawn
 
+    def filters(self, inputs: int, low: int, high: int) -> int:
+        """Return a number of filters: in one of two draws that of what they get, or a small power of 2 times it."""
+        if self.one_of(0, 1):
+            return self.channels(low, high)
+        return min(max(round(inputs * 2.0 ** self.one_of(-2, -1, 0, 0, 1, 2)), low), high)
+
+    def batch(self, high: int, flop: float, numbers: int) -> int:
+        """Return a number of samples: no more than what is small, where one takes so much arithmetic and memory.
+
+        So layers with many weights are as frequent as others, with fewer samples.
+        """
+        return self.size(1, max(min(high, MOST_FLOP / flop, MOST_NUMBERS / numbers), 1))
+
     def one_of(self, *choices: int) -> int:
         """Return one of some numbers."""
         return int(self._random.choice(choices))
@@ -148,36 +161,60 @@ def _follow(draw: Draw, *, is_image: bool) -> list[Step]:
 
 def _convolution(draw: Draw) -> _Chain:
     edge, stride = draw.one_of(1, 1, 3, 3, 3, 5, 7), draw.one_of(1, 1, 1, 2)
-    inputs, outputs, batch, side = draw.channels(3, 512), draw.channels(4, 512), draw.size(1, 128), draw.size(2, 64)
+    inputs, side = draw.channels(3, 512), draw.size(2, 64)
+    outputs = draw.filters(inputs, 4, 512)
     if edge == 1 and inputs < FEWEST_STRIDED_INPUTS:
         stride = 1
     layer = layers.Conv2D(outputs, edge, stride, padding="same", use_bias=bool(draw.one_of(0, 0, 1)))
-    flop = 2.0 * batch * inputs * outputs * (edge * side / stride) ** 2
+    flop = 2.0 * inputs * outputs * (edge * side / stride) ** 2
+    batch = draw.batch(128, flop, inputs * side**2)
     steps = [layer, *(_follow(draw, is_image=True) if side >= 4 * stride else [tf.nn.relu])]
-    return _Chain([([batch, side, side, inputs], 0)], steps, flop, bool(draw.one_of(0, 1, 1, 1)))
+    return _Chain([([batch, side, side, inputs], 0)], steps, batch * flop, bool(draw.one_of(0, 1, 1, 1)))
 
 
 def _convolution_3d(draw: Draw) -> _Chain:
-    edge, inputs, outputs = draw.one_of(2, 3, 3), draw.channels(1, 128), draw.channels(4, 128)
-    batch, side = draw.size(1, 64), draw.size(2, 32)
+    edge, inputs, side = draw.one_of(2, 3, 3), draw.channels(1, 128), draw.size(2, 32)
+    outputs = draw.filters(inputs, 4, 128)
     layer = layers.Conv3D(outputs, edge, draw.one_of(1, 1, 1, 2), padding="same")
     steps = [layer, *([tf.nn.leaky_relu] if draw.one_of(0, 1, 1) else [])]
     if side >= 4 and draw.one_of(0, 1):
         steps.append(lambda images: tf.nn.max_pool3d(images, 2, 2, "VALID"))
-    flop = 2.0 * batch * inputs * outputs * (edge * side) ** 3
-    return _Chain([([batch, side, side, side, inputs], 0)], steps, flop, bool(draw.one_of(0, 1, 1, 1)))
+    flop = 2.0 * inputs * outputs * (edge * side) ** 3
+    batch = draw.batch(64, flop, inputs * side**3)
+    return _Chain([([batch, side, side, side, inputs], 0)], steps, batch * flop, bool(draw.one_of(0, 1, 1, 1)))
 
 
 def _transposed(draw: Draw) -> _Chain:
-    inputs, outputs, batch, side = draw.channels(4, 256), draw.channels(4, 256), draw.size(1, 32), draw.size(2, 48)
+    inputs, side = draw.channels(4, 256), draw.size(2, 48)
+    outputs = draw.filters(inputs, 4, 256)
     layer = layers.Conv2DTranspose(outputs, 3, 2, padding="same", use_bias=False)
-    flop = 2.0 * batch * inputs * outputs * 9 * side**2
-    return _Chain([([batch, side, side, inputs], 0)], [layer, *_follow(draw, is_image=True)], flop)
+    flop = 2.0 * inputs * outputs * 9 * side**2
+    batch = draw.batch(32, flop, inputs * side**2)
+    return _Chain([([batch, side, side, inputs], 0)], [layer, *_follow(draw, is_image=True)], batch * flop)
+
+
+class _EachChannel(layers.Layer):  # type: ignore[misc]
+    """A convolution of each channel with a kernel of its own; Keras' pads as it does and not as it is told."""
+
+    def __init__(self, edge: int, stride: int, padding: Padding, dilation: int) -> None:
+        super().__init__(name="depthwise")
+        self._edge, self._form = edge, (stride, padding, dilation)
+
+    def build(self, shape: Sequence[int]) -> None:
+        self.kernel = self.add_weight(name="kernel", shape=(self._edge, self._edge, shape[-1], 1))
+
+    def call(self, images: tf.Tensor) -> tf.Tensor:
+        return convolve_each(images, self.kernel, *self._form)
 
 
 def _depthwise(draw: Draw) -> _Chain:
     channels, batch, side = draw.channels(4, 728), draw.size(1, 32), draw.size(2, 64)
-    layer = layers.DepthwiseConv2D(draw.one_of(3, 3, 5), draw.one_of(1, 1, 2), padding="same", use_bias=False)
+    edge, stride = draw.one_of(3, 3, 5), draw.one_of(1, 1, 2)
+    dilation = draw.one_of(1, 1, 2) if stride == 1 else 1
+    around = [edge // 2] * 2
+    # TensorFlow combines no explicit padding with a dilation on CPUs.
+    padding: Padding = [[0, 0], around, around, [0, 0]] if dilation == 1 and draw.one_of(0, 1) else "SAME"
+    layer = _EachChannel(edge, stride, padding, dilation)
     return _Chain([([batch, side, side, channels], 0)], [layer], 50.0 * batch * channels * side**2)
 
 
@@ -274,9 +311,9 @@ def _is_small(chain: _Chain) -> bool:
 
 
 ANCHORS: dict[BlockKind, int] = {
-    "convolution": 99001,
-    "3-D convolution": 99000,
-    "transposed convolution": 99001,
+    "convolution": 99004,
+    "3-D convolution": 99004,
+    "transposed convolution": 99009,
     "depthwise": 99001,
     "dense": 99000,
     "sparse": 99001,

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
+from hpcai.core.processor import lacks_avx512
 from hpcai.machine.blocks.compile import IGNORED, variable_shapes
 from hpcai.machine.blocks.trace import BEGINNINGS, READ, Block
 from hpcai.predict.steps.report import BlockKind, OperationWork
@@ -33,14 +35,26 @@ ACTIVATIONS = ("Relu", "Relu6", "LeakyRelu", "Elu")
 NEAR_BYTES = 2**20
 """What one operation gets and gives beyond this comes from a farther cache, or from memory."""
 VECTOR = 16
-"""Numbers of a vector register: a product computes its columns in multiples of it."""
+"""A product computes its columns in multiples of this: one vector register of AVX-512, two of AVX2."""
+REGISTER = 8 if lacks_avx512() else VECTOR
+"""Numbers of a vector register of this processor: a convolution reads its inputs' channels in multiples of it."""
 SPARSE = "SparseTensorDenseMatMul"
 ROWS = {"GatherV2": 1, "ResourceGather": 1, "SegmentSum": 1, "UnsortedSegmentSum": 1, SPARSE: 1}
 """Input with a number for each row that these take, or for each number that is not zero."""
 WEIGHTED = (*FUSING, "BatchMatMulV2")
 """Products of what is given and weights, or what takes their place; beside the gradients of convolutions."""
+DEPTHWISE = "DepthwiseConv2dNative"
 TABLE = 3
 """Input of a sparse matrix's product whose rows are added up."""
+
+
+@dataclass(frozen=True)
+class _Product:
+    """What is multiplied and what comes of it, or their gradients: the same three for all that a product computes."""
+
+    given: tf.Tensor
+    weights: tf.Tensor
+    result: tf.Tensor
 
 
 def describe_work(block: Block) -> dict[str, Any]:
@@ -98,43 +112,55 @@ def describe_operations(operations: Iterable[tf.Operation]) -> tuple[OperationWo
 
 
 def _work_of(operation: tf.Operation) -> OperationWork:
+    kind = operation.type
     tensors = [one for one in (*operation.inputs, *operation.outputs) if one.dtype != tf.resource]
     passed_bytes = float(sum(map(_size_bytes, tensors)))
-    work_flop = float(_operation_flop(operation))
-    result = operation.inputs[TABLE] if operation.type == SPARSE else operation.outputs[0] if work_flop else None
-    columns = VECTOR if result is None else int(result.shape[-1] or 1)
+    product = _product_of(operation)
     return OperationWork(
-        type=operation.type,
+        type=kind,
         count=1,
         passed_bytes=passed_bytes,
         far_bytes=max(passed_bytes - NEAR_BYTES, 0.0),
-        work_flop=work_flop,
-        idle_flop=work_flop * (-columns % VECTOR) / columns,
-        strided_flop=work_flop if _is_strided(operation) else 0.0,
-        products=float(_elements(operation.outputs[0].shape[:-2])) if operation.type == "BatchMatMulV2" else 0.0,
-        rows=float(_elements(operation.inputs[ROWS[operation.type]].shape)) if operation.type in ROWS else 0.0,
-        **_parts_of_product(operation),
+        work_flop=float(_operation_flop(operation)),
+        products=float(_elements(operation.outputs[0].shape[:-2])) if kind == "BatchMatMulV2" else 0.0,
+        rows=float(_elements(operation.inputs[ROWS[kind]].shape)) if kind in ROWS else 0.0,
+        **_measure_columns(operation),
+        **(_measure_product(operation, product) if product and "Depthwise" not in kind else {}),
+        **(_measure_windows(operation, product) if product and "Conv" in kind else {}),
     )
 
 
-def _is_strided(operation: tf.Operation) -> bool:
-    return "Conv" in operation.type and max(operation.get_attr("strides")) > 1
+def _measure_columns(operation: tf.Operation) -> dict[str, float]:
+    """Return what of a product's work depends on how many columns its result has."""
+    work_flop = _operation_flop(operation)
+    if not work_flop:
+        return {}
+    result = operation.inputs[TABLE] if operation.type == SPARSE else operation.outputs[0]
+    columns = int(result.shape[-1] or 1)
+    return {"idle_flop": work_flop * (-columns % VECTOR) / columns}
 
 
-def _parts_of_product(operation: tf.Operation) -> dict[str, float]:
-    """Return the bytes of what a product gets, of its weights, and of its results, whichever of them it computes."""
-    kind, inputs, outputs = operation.type, operation.inputs, operation.outputs
-    if "Depthwise" in kind:
-        return {}
-    if "BackpropFilter" in kind:
-        parts = (inputs[0], outputs[0], inputs[2])
-    elif "BackpropInput" in kind:
-        parts = (inputs[2], inputs[1], outputs[0])
-    elif kind in WEIGHTED:
-        parts = (inputs[0], inputs[1], outputs[0])
-    else:
-        return {}
-    return dict(zip(("given_bytes", "weight_bytes", "result_bytes"), map(_size_bytes, parts), strict=True))
+def _measure_product(operation: tf.Operation, product: _Product) -> dict[str, float]:
+    """Return the bytes of each part of a product, whichever it computes, and how often it reads what it gets."""
+    columns = int(operation.outputs[0].shape[-1] or 1)
+    return {
+        "given_bytes": _size_bytes(product.given),
+        "weight_bytes": _size_bytes(product.weights),
+        "result_bytes": _size_bytes(product.result),
+        "per_column_flop": _operation_flop(operation) / columns,
+    }
+
+
+def _measure_windows(operation: tf.Operation, product: _Product) -> dict[str, float]:
+    """Return what of a convolution's work depends on how its window moves and on what it reads."""
+    work_flop = float(_operation_flop(operation))
+    found = {"strided_flop": work_flop if max(operation.get_attr("strides")) > 1 else 0.0}
+    if "Depthwise" in operation.type:
+        return found
+    read = product.result if "BackpropInput" in operation.type else product.given
+    channels, pixels = (int(size or 1) for size in (read.shape[-1], product.result.shape[-2]))
+    idle_flop = work_flop * (-channels % REGISTER) / channels
+    return {**found, "idle_input_flop": idle_flop, "per_pixel_flop": work_flop / pixels}
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:
@@ -182,20 +208,28 @@ def _size_bytes(tensor: tf.Tensor) -> float:
     return float(_elements(tensor.shape) * tensor.dtype.size)
 
 
+def _product_of(operation: tf.Operation) -> _Product | None:
+    """Return the parts of a product; None for an operation that multiplies no matrices, or a sparse one."""
+    kind, inputs, outputs = operation.type, operation.inputs, operation.outputs
+    if kind in (*WEIGHTED, DEPTHWISE):
+        return _Product(inputs[0], inputs[1], outputs[0])
+    if "BackpropInput" in kind:
+        return _Product(outputs[0], inputs[1], inputs[2])
+    if "BackpropFilter" in kind:
+        return _Product(inputs[0], outputs[0], inputs[2])
+    return None
+
+
 def _operation_flop(operation: tf.Operation) -> int:
-    kind, inputs, output = operation.type, operation.inputs, operation.outputs[:1]
-    window = slice(-2) if kind.startswith("Depthwise") else slice(-1)
-    if kind in ("Conv2D", "Conv3D", "DepthwiseConv2dNative"):
-        each, times = output[0].shape, inputs[1].shape[window]
-    elif "BackpropInput" in kind:
-        each, times = inputs[2].shape, inputs[1].shape[window]
-    elif "BackpropFilter" in kind:
-        each, times = inputs[2].shape, output[0].shape[window]
+    kind, inputs = operation.type, operation.inputs
+    product = _product_of(operation)
+    if kind == SPARSE:
+        each, times = inputs[ROWS[kind]].shape, inputs[TABLE].shape[-1:]
+    elif product is None:
+        return 0
     elif kind in TURNED:
         inner = -2 if operation.get_attr(TURNED[kind]) else -1
-        each, times = output[0].shape, inputs[0].shape[inner:][:1]
-    elif kind == SPARSE:
-        each, times = inputs[ROWS[kind]].shape, inputs[TABLE].shape[-1:]
+        each, times = product.result.shape, product.given.shape[inner:][:1]
     else:
-        return 0
+        each, times = product.result.shape, product.weights.shape[: -2 if kind.startswith("Depthwise") else -1]
     return 2 * _elements(each) * _elements(times)

@@ -37,6 +37,11 @@ class OperationWork(_Part):
     far_bytes: float = Field(default=0.0, description="Of these, what each of them passes beyond 1 MiB.")
     work_flop: float = Field(default=0.0, description="Of products and convolutions.")
     idle_flop: float = Field(default=0.0, description="What vector registers compute beyond: columns up to 16.")
+    idle_input_flop: float = Field(
+        default=0.0, description="The same of a convolution's input channels, up to a register's width."
+    )
+    per_column_flop: float = Field(default=0.0, description="work_flop over the columns of what a product computes.")
+    per_pixel_flop: float = Field(default=0.0, description="work_flop of a convolution over the pixels of a row.")
     strided_flop: float = Field(default=0.0, description="Of work_flop, where a window moves by more than one place.")
     given_bytes: float = Field(default=0.0, description="Of a product's passed_bytes: images, rows, or their gradient.")
     weight_bytes: float = Field(default=0.0, description="Of them: weights, or their gradient.")
