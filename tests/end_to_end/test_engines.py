@@ -1,8 +1,7 @@
 """Engines take the same steps: equal seeds, data and batches give equal losses on real ranks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -60,30 +59,27 @@ def test_ranks_end_with_equal_weights_and_the_same_quality(tmp_path):
 
 CALM = {
     "cosmoflow_mini": {"base_learning_rate": 0.001},
-    "resnet50_mini": {"base_learning_rate": 0.001, "global_batch": 16, "base_batch": 16},
+    "resnet50_mini": {"base_learning_rate": 0.00002, "global_batch": 16, "base_batch": 16},
     "deepcam_mini": {"learning_rate": 0.00003},
 }
-"""Rates that let no loss rise, and at which DeepCAM's LAMB does not amplify rounding."""
-FORKING = {"base_learning_rate": 0.0001}
-"""A rate at which rounding decides, in the 7th step, between two ways that the training of a small ResNet goes on."""
-ROUNDING, SEEDS, BEFORE_FORK = 1e-7, (1, 2), 6
+"""Rates that let no loss rise, and at which neither DeepCAM's LAMB nor statistics of few images amplify rounding."""
+ROUNDING, SEEDS = 1e-7, (1, 2)
 JAX_POINTS = {
     "one_rank": ("cosmoflow_mini", 1, {}),
     "two_ranks": ("cosmoflow_mini", 2, {}),
     "micro_batches_in_half": ("cosmoflow_mini", 2, {"accumulation": 2, "compression": "fp16"}),
     "shared_statistics": ("resnet50_mini", 2, {"batchnorm_group": 2}),
+    "statistics_of_each_rank": ("resnet50_mini", 2, {}),
     "deepcam_on_one_rank": ("deepcam_mini", 1, {}),
     "deepcam_on_two_ranks": ("deepcam_mini", 2, {}),
     "deepcam_with_shared_statistics": ("deepcam_mini", 2, {"batchnorm_group": 2}),
 }
 
 
-def plan_for_jax(
-    benchmark: str, engine: str, ranks: int, recipe: Mapping[str, object] = MappingProxyType({}), **point: object
-) -> RunPlan:
+def plan_for_jax(benchmark: str, engine: str, ranks: int, **point: object) -> RunPlan:
     """Twenty steps that no target ends."""
     settings = yaml.safe_load((MINI / f"{benchmark}.yaml").read_text())
-    settings["recipe"] |= {**CALM[benchmark], "max_epochs": STEPS, **recipe}
+    settings["recipe"] |= {**CALM[benchmark], "max_epochs": STEPS}
     settings["target"] = {"value": 1e-6 if settings["workload"] == "cosmoflow" else 0.99}
     few = {"kind": "profiled", "max_steps": STEPS}
     return plan_of(settings, ranks, point={"engine": engine, **point}, plan=few)
@@ -124,22 +120,19 @@ def test_jax_takes_the_same_steps_on_a_gpu_and_on_a_processor(tmp_path, benchmar
 
 
 @pytest.mark.slow
-def test_jax_takes_one_of_the_ways_between_which_rounding_decides(tmp_path):
-    """ResNet on two ranks with statistics of their own: TensorFlow takes both ways if its weights are rounded."""
+def test_the_rate_at_which_jax_is_compared_does_not_amplify_rounding(tmp_path):
+    """If rounding decides on some processor, this says so, and the comparison of engines there means nothing."""
     data = prepared(plan_for_jax("resnet50_mini", "horovod", 1), tmp_path)
 
-    def losses(name: str, engine: str, program: Sequence[str] = RANK_PROGRAM) -> NDArray[np.float64]:
-        run = data.run(name, plan_for_jax("resnet50_mini", engine, 2, FORKING), program=program)
+    def losses(name: str, program: Sequence[str] = RANK_PROGRAM) -> NDArray[np.float64]:
+        run = data.run(name, plan_for_jax("resnet50_mini", "tensorflow", 2), program=program)
         assert run.exit_status == 0, run.output
         return np.array(run.losses)
 
-    tensorflow, jax = losses("tensorflow", "tensorflow"), losses("jax", "jax")
-    np.testing.assert_allclose(jax[:BEFORE_FORK], tensorflow[:BEFORE_FORK], rtol=1e-6)
-    rounded = [losses(f"seed{n}", "tensorflow", [str(PERTURBED), str(ROUNDING), str(n)]) for n in SEEDS]
-    farthest = max(np.abs(one / tensorflow - 1).max() for one in rounded)
-    assert np.abs(jax / tensorflow - 1).max() < max(TOLERANCE, 3 * farthest)
-    nearest = min(np.abs(jax / one - 1).max() for one in (tensorflow, *rounded))
-    assert nearest < TOLERANCE
+    exact = losses("exact")
+    for seed in SEEDS:
+        rounded = losses(f"seed{seed}", [str(PERTURBED), str(ROUNDING), str(seed)])
+        np.testing.assert_allclose(rounded, exact, rtol=TOLERANCE)
 
 
 def test_one_rank_needs_no_launcher_of_its_engine(tmp_path):

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from hpcai.core.processor import lacks_avx512
@@ -124,10 +125,37 @@ def _work_of(operation: tf.Operation) -> OperationWork:
         work_flop=float(_operation_flop(operation)),
         products=float(_elements(operation.outputs[0].shape[:-2])) if kind == "BatchMatMulV2" else 0.0,
         rows=float(_elements(operation.inputs[ROWS[kind]].shape)) if kind in ROWS else 0.0,
+        **_measure_elements(operation, passed_bytes),
         **_measure_columns(operation),
         **(_measure_product(operation, product) if product and "Depthwise" not in kind else {}),
         **(_measure_windows(operation, product) if product and "Conv" in kind else {}),
     )
+
+
+def _measure_elements(operation: tf.Operation, passed_bytes: float) -> dict[str, float]:
+    """Return the bytes of an operation on elements that repeats an operand, or of a reduction along the last axis."""
+    if _ends_in_last_axis(operation):
+        return {"last_axis_bytes": passed_bytes}
+    return {"repeated_bytes": passed_bytes} if _repeats(operation) else {}
+
+
+def _ends_in_last_axis(operation: tf.Operation) -> bool:
+    """Whether a reduction takes the last axis, whose numbers are next to each other."""
+    if "keep_dims" not in operation.node_def.attr:
+        return False
+    rank, axes = len(operation.inputs[0].shape), tf.get_static_value(operation.inputs[1])
+    return axes is not None and any(axis % rank == rank - 1 for axis in np.ravel(axes).tolist())
+
+
+def _repeats(operation: tf.Operation) -> bool:
+    """Whether an operation on elements has operands of several shapes; single numbers do not count."""
+    if len(operation.outputs) != 1 or "data_format" in operation.node_def.attr:
+        return False
+    shapes = {tuple(one.shape) for one in operation.inputs if one.shape.is_fully_defined() and _elements(one.shape) > 1}
+    try:
+        return len(shapes) > 1 and np.broadcast_shapes(*shapes) == tuple(operation.outputs[0].shape)
+    except ValueError:  # no operation on elements
+        return False
 
 
 def _measure_columns(operation: tf.Operation) -> dict[str, float]:
@@ -159,8 +187,12 @@ def _measure_windows(operation: tf.Operation, product: _Product) -> dict[str, fl
         return found
     read = product.result if "BackpropInput" in operation.type else product.given
     channels, pixels = (int(size or 1) for size in (read.shape[-1], product.result.shape[-2]))
-    idle_flop = work_flop * (-channels % REGISTER) / channels
-    return {**found, "idle_input_flop": idle_flop, "per_pixel_flop": work_flop / pixels}
+    return {
+        **found,
+        "window_flop": work_flop if max(product.weights.shape[:-2]) > 1 else 0.0,
+        "idle_input_flop": work_flop * (-channels % REGISTER) / channels,
+        "per_pixel_flop": work_flop / pixels,
+    }
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:

@@ -20,10 +20,20 @@ from hpcai.machine.blocks.process import (
     trace_subject,
 )
 from hpcai.machine.blocks.rounds import ROUNDS
-from hpcai.machine.blocks.samples import ANCHORS, CHAINS, SMALL, WIDE, Draw, compile_anchors, time_samples, trace_sample
+from hpcai.machine.blocks.samples import (
+    ANCHORS,
+    CHAINS,
+    MOST_FLOP,
+    SMALL,
+    WIDE,
+    Draw,
+    compile_anchors,
+    time_samples,
+    trace_sample,
+)
 from hpcai.machine.blocks.subject import Subject, reference_subject
 from hpcai.machine.blocks.trace import BEGINNINGS, halve
-from hpcai.machine.blocks.work import count_flop, describe_operations, kind_of
+from hpcai.machine.blocks.work import REGISTER, count_flop, describe_operations, kind_of
 from hpcai.machine.kernels.reference_networks import reference_network
 from hpcai.predict.training.layers import count_forward_flop, count_parameters
 from hpcai.training.momentum import MomentumSGD
@@ -223,6 +233,7 @@ def works_of(compute, *shapes):
 
 
 WORKING = {
+    *{"Max", "Sum", "Tile", "Conv2DBackpropInput", "DepthwiseConv2dNative"},
     *{"MatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropFilter", "SparseTensorDenseMatMul", "GatherV2"},
     *{"BiasAdd", "Relu", "Sigmoid", "Mul", "Reshape", "Identity", "Sub"},
 }
@@ -272,6 +283,70 @@ def test_work_tells_the_parts_of_products_and_where_windows_move_by_more_than_on
     # The same three tensors, of which it computes another one.
     assert gradient.given_bytes == one.given_bytes
     assert (gradient.weight_bytes, gradient.result_bytes) == (one.weight_bytes, one.result_bytes)
+
+
+def test_work_tells_what_a_convolution_reads_in_vain_and_anew():
+    one = works_of(lambda a, b: tf.nn.conv2d(a, b, 2, "SAME"), (2, 8, 8, 3), (3, 3, 3, 20))["Conv2D"]
+    assert one.per_column_flop == one.work_flop / 20
+    assert one.per_pixel_flop == one.work_flop / 4
+    assert one.idle_input_flop == one.work_flop * (REGISTER - 3) / 3
+    assert one.window_flop == one.work_flop
+    pointwise = works_of(lambda a, b: tf.nn.conv2d(a, b, 1, "SAME"), (2, 8, 8, 3), (1, 1, 3, 20))["Conv2D"]
+    assert pointwise.window_flop == 0 < pointwise.work_flop
+    gradient = works_of(
+        lambda kernel, above: tf.raw_ops.Conv2DBackpropInput(
+            input_sizes=(2, 8, 8, 3), filter=kernel, out_backprop=above, strides=[1, 2, 2, 1], padding="SAME"
+        ),
+        *((3, 3, 3, 20), (2, 4, 4, 20)),
+    )["Conv2DBackpropInput"]
+    # It computes images, and reads their 20 filters.
+    assert gradient.work_flop == one.work_flop
+    assert gradient.per_column_flop == one.work_flop / 3
+    assert gradient.per_pixel_flop == one.per_pixel_flop
+    assert gradient.idle_input_flop == pytest.approx(one.work_flop * (-20 % REGISTER) / 20)
+    assert gradient.given_bytes == one.given_bytes
+    each = works_of(lambda a, b: tf.nn.depthwise_conv2d(a, b, [1, 1, 1, 1], "SAME"), (2, 8, 8, 3), (3, 3, 3, 1))[
+        "DepthwiseConv2dNative"
+    ]
+    assert (each.work_flop, each.per_column_flop, each.per_pixel_flop) == (2 * 2 * 64 * 3 * 9, 0, 0)
+
+
+def test_work_tells_repeated_operands_and_reductions_along_the_last_axis():
+    same, row, number = (works_of(lambda a, b: a - b, (6, 4), shape)["Sub"] for shape in ((6, 4), (4,), ()))
+    assert (same.repeated_bytes, number.repeated_bytes) == (0, 0)
+    assert row.repeated_bytes == row.passed_bytes == 4 * (24 + 4 + 24)
+    assert works_of(lambda a: tf.reduce_max(a, axis=-1), (6, 4))["Max"].last_axis_bytes > 0
+    assert works_of(lambda a: tf.reduce_sum(a, axis=[0, 1]), (6, 4))["Sum"].last_axis_bytes > 0
+    assert works_of(lambda a: tf.reduce_sum(a, axis=0), (6, 4))["Sum"].last_axis_bytes == 0
+    assert works_of(tf.matmul, (4, 4), (4, 4))["MatMul"].repeated_bytes == 0
+    assert works_of(lambda a: tf.tile(a, [3, 1]), (6, 4))["Tile"].repeated_bytes == 0
+
+
+@pytest.mark.parametrize("kind", ["convolution", "3-D convolution", "transposed convolution"])
+def test_random_layers_with_many_weights_have_fewer_samples(kind):
+    """Such layers are seldom rejected, so there are as many as were drawn."""
+    few, many = Draw(1).batch(128, MOST_FLOP / 4, 1), Draw(1).batch(128, 1.0, 1)
+    assert 1 <= few <= 4 < many
+    chains = [CHAINS[kind](Draw(seed)) for seed in range(200)]
+    assert np.mean([chain.flop <= MOST_FLOP for chain in chains]) > 0.8
+
+
+def test_random_filters_are_often_those_that_a_layer_gets():
+    drawn = [Draw(seed).filters(64, 4, 512) for seed in range(400)]
+    assert all(4 <= one <= 512 for one in drawn)
+    assert np.mean([one in (16, 32, 64, 128, 256) for one in drawn]) > 0.5
+
+
+def test_random_depthwise_layers_are_padded_in_each_way_and_dilated():
+    operations = [
+        one
+        for seed in range(12)
+        for found in find_distinct(trace_sample("depthwise", seed))
+        for one in found.block.operations
+    ]
+    paddings = {one.get_attr("padding") for one in operations if one.type == "DepthwiseConv2dNative"}
+    assert paddings == {b"SAME", b"EXPLICIT", b"VALID"}
+    assert "SpaceToBatchND" in {one.type for one in operations}
 
 
 def test_work_counts_small_products_and_rows():
