@@ -27,7 +27,8 @@ def _is_rank(process, attempt):
 def hitting_a_rank(folder, sign, number=signal.SIGKILL, resumed_after_s=None):
     """Send a signal to the last rank of the run in a folder as soon as the file `sign` is there, however late.
 
-    Yields the times of it [s since the epoch]: one, once it has happened. What was stopped can go on after a while.
+    Yields times [s since the epoch]: of the signal, once it was sent, and of the rank's end. What was stopped can go on
+    after a while; then its end is not waited for.
     """
     hit, finished = [], threading.Event()
     hitter = threading.Thread(target=_hit, args=(folder, sign, number, hit, finished, resumed_after_s))
@@ -49,8 +50,20 @@ def _hit(folder, sign, number, hit, finished, resumed_after_s):
                 if resumed_after_s is not None:
                     time.sleep(resumed_after_s)
                     ranks[-1].resume()
+                else:
+                    _await_end(ranks[-1], hit, finished)
                 return
         time.sleep(0.05)
+
+
+def _await_end(rank, hit, finished):
+    while not finished.is_set():
+        with suppress(psutil.NoSuchProcess):
+            if rank.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.05)
+                continue
+        hit.append(time.time())
+        return
 
 
 @contextmanager

@@ -30,6 +30,10 @@ OTHER_BATCH = Message(
     "predict_step.other_batch",
     "{network} was timed at batches of {known} samples, not {batch}: blocks have exact sizes, so no other is predicted",
 )
+MACHINE_OF_A_FILE = Message(
+    "predict_step.machine_of_a_file",
+    "found option --machine {machine} beside a file, which has one machine's blocks: leave it out, or name the results",
+)
 MADE_BY = "`make predict` measures it (study key predict.step_blocks)"
 
 
@@ -71,9 +75,11 @@ def _find_file(question: Question) -> Path:
     Raises
     ------
     ConfigError
-        If there is none, or there are several machines.
+        If there is none, there are several machines, or one is named beside a file.
     """
     if not question.blocks.is_dir():
+        if question.machine:
+            raise ConfigError(at(str(question.blocks), MACHINE_OF_A_FILE(machine=question.machine)))
         return question.blocks
     found = find_blocks(question.blocks, question.machine)
     if found is None:

@@ -6,7 +6,7 @@ import pytest
 from unit.predict.steps.made_blocks import make_report, make_step
 
 from hpcai.cli.main import call
-from hpcai.cli.predict_step import NOT_TIMED, OTHER_BATCH
+from hpcai.cli.predict_step import MACHINE_OF_A_FILE, NOT_TIMED, OTHER_BATCH
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.predict.steps.report import NO_BLOCKS, SEVERAL_MACHINES
 from hpcai.records.files import write_sealed
@@ -62,7 +62,11 @@ def test_json_has_no_nan(blocks, capsys):
 
 @pytest.mark.parametrize(
     ("question", "message"),
-    [(["--network", "vgg99"], NOT_TIMED), (["--network", "net", "--batch", "9"], OTHER_BATCH)],
+    [
+        (["--network", "vgg99"], NOT_TIMED),
+        (["--network", "net", "--batch", "9"], OTHER_BATCH),
+        (["--machine", "laptop"], MACHINE_OF_A_FILE),
+    ],
 )
 def test_bad_questions_get_one_sentence(blocks, question, message):
     with pytest.raises(ConfigError) as refused:

@@ -194,7 +194,7 @@ def _transposed(draw: Draw) -> _Chain:
 
 
 class _EachChannel(layers.Layer):  # type: ignore[misc]
-    """A convolution of each channel with a kernel of its own; Keras' pads as it does and not as it is told."""
+    """A convolution of each channel with a kernel of its own; Keras' own layer takes no explicit padding."""
 
     def __init__(self, edge: int, stride: int, padding: Padding, dilation: int) -> None:
         super().__init__(name="depthwise")

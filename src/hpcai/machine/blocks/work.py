@@ -116,7 +116,6 @@ def _work_of(operation: tf.Operation) -> OperationWork:
     kind = operation.type
     tensors = [one for one in (*operation.inputs, *operation.outputs) if one.dtype != tf.resource]
     passed_bytes = float(sum(map(_size_bytes, tensors)))
-    product = _product_of(operation)
     return OperationWork(
         type=kind,
         count=1,
@@ -127,8 +126,8 @@ def _work_of(operation: tf.Operation) -> OperationWork:
         rows=float(_elements(operation.inputs[ROWS[kind]].shape)) if kind in ROWS else 0.0,
         **_measure_elements(operation, passed_bytes),
         **_measure_columns(operation),
-        **(_measure_product(operation, product) if product and "Depthwise" not in kind else {}),
-        **(_measure_windows(operation, product) if product and "Conv" in kind else {}),
+        **_measure_product(operation),
+        **_measure_windows(operation),
     )
 
 
@@ -141,9 +140,8 @@ def _measure_elements(operation: tf.Operation, passed_bytes: float) -> dict[str,
 
 def _ends_in_last_axis(operation: tf.Operation) -> bool:
     """Whether a reduction takes the last axis, whose numbers are next to each other."""
-    if "keep_dims" not in operation.node_def.attr:
-        return False
-    rank, axes = len(operation.inputs[0].shape), tf.get_static_value(operation.inputs[1])
+    rank = operation.inputs[0].shape.rank if "keep_dims" in operation.node_def.attr else None
+    axes = tf.get_static_value(operation.inputs[1]) if rank else None
     return axes is not None and any(axis % rank == rank - 1 for axis in np.ravel(axes).tolist())
 
 
@@ -168,19 +166,24 @@ def _measure_columns(operation: tf.Operation) -> dict[str, float]:
     return {"idle_flop": work_flop * (-columns % VECTOR) / columns}
 
 
-def _measure_product(operation: tf.Operation, product: _Product) -> dict[str, float]:
-    """Return the bytes of each part of a product, whichever it computes, and how often it reads what it gets."""
-    columns = int(operation.outputs[0].shape[-1] or 1)
+def _measure_product(operation: tf.Operation) -> dict[str, float]:
+    """Return the bytes of each part of a product, whichever it computes, and its work over its result's columns."""
+    product = _product_of(operation)
+    if product is None or "Depthwise" in operation.type:
+        return {}
     return {
         "given_bytes": _size_bytes(product.given),
         "weight_bytes": _size_bytes(product.weights),
         "result_bytes": _size_bytes(product.result),
-        "per_column_flop": _operation_flop(operation) / columns,
+        "per_column_flop": _operation_flop(operation) / int(operation.outputs[0].shape[-1] or 1),
     }
 
 
-def _measure_windows(operation: tf.Operation, product: _Product) -> dict[str, float]:
+def _measure_windows(operation: tf.Operation) -> dict[str, float]:
     """Return what of a convolution's work depends on how its window moves and on what it reads."""
+    product = _product_of(operation)
+    if product is None or "Conv" not in operation.type:
+        return {}
     work_flop = float(_operation_flop(operation))
     found = {"strided_flop": work_flop if max(operation.get_attr("strides")) > 1 else 0.0}
     if "Depthwise" in operation.type:
