@@ -140,7 +140,7 @@ def _measure_elements(operation: tf.Operation, passed_bytes: float) -> dict[str,
 
 def _ends_in_last_axis(operation: tf.Operation) -> bool:
     """Whether a reduction takes the last axis, whose numbers are next to each other."""
-    rank = operation.inputs[0].shape.rank if "keep_dims" in operation.node_def.attr else None
+    rank = int(operation.inputs[0].shape.rank or 0) if "keep_dims" in operation.node_def.attr else 0
     axes = tf.get_static_value(operation.inputs[1]) if rank else None
     return axes is not None and any(axis % rank == rank - 1 for axis in np.ravel(axes).tolist())
 
