@@ -115,19 +115,19 @@ def describe_operations(operations: Iterable[tf.Operation]) -> tuple[OperationWo
 def _work_of(operation: tf.Operation) -> OperationWork:
     kind = operation.type
     tensors = [one for one in (*operation.inputs, *operation.outputs) if one.dtype != tf.resource]
-    passed_bytes = float(sum(map(_size_bytes, tensors)))
+    passed_bytes, work_flop = float(sum(map(_size_bytes, tensors))), float(_operation_flop(operation))
     return OperationWork(
         type=kind,
         count=1,
         passed_bytes=passed_bytes,
         far_bytes=max(passed_bytes - NEAR_BYTES, 0.0),
-        work_flop=float(_operation_flop(operation)),
+        work_flop=work_flop,
         products=float(_elements(operation.outputs[0].shape[:-2])) if kind == "BatchMatMulV2" else 0.0,
         rows=float(_elements(operation.inputs[ROWS[kind]].shape)) if kind in ROWS else 0.0,
         **_measure_elements(operation, passed_bytes),
-        **_measure_columns(operation),
-        **_measure_product(operation),
-        **_measure_windows(operation),
+        **_measure_columns(operation, work_flop),
+        **_measure_product(operation, work_flop),
+        **_measure_windows(operation, work_flop),
     )
 
 
@@ -156,9 +156,8 @@ def _repeats(operation: tf.Operation) -> bool:
         return False
 
 
-def _measure_columns(operation: tf.Operation) -> dict[str, float]:
+def _measure_columns(operation: tf.Operation, work_flop: float) -> dict[str, float]:
     """Return what of a product's work depends on how many columns its result has."""
-    work_flop = _operation_flop(operation)
     if not work_flop:
         return {}
     result = operation.inputs[TABLE] if operation.type == SPARSE else operation.outputs[0]
@@ -166,7 +165,7 @@ def _measure_columns(operation: tf.Operation) -> dict[str, float]:
     return {"idle_flop": work_flop * (-columns % VECTOR) / columns}
 
 
-def _measure_product(operation: tf.Operation) -> dict[str, float]:
+def _measure_product(operation: tf.Operation, work_flop: float) -> dict[str, float]:
     """Return the bytes of each part of a product, whichever it computes, and its work over its result's columns."""
     product = _product_of(operation)
     if product is None or "Depthwise" in operation.type:
@@ -175,16 +174,15 @@ def _measure_product(operation: tf.Operation) -> dict[str, float]:
         "given_bytes": _size_bytes(product.given),
         "weight_bytes": _size_bytes(product.weights),
         "result_bytes": _size_bytes(product.result),
-        "per_column_flop": _operation_flop(operation) / int(operation.outputs[0].shape[-1] or 1),
+        "per_column_flop": work_flop / int(operation.outputs[0].shape[-1] or 1),
     }
 
 
-def _measure_windows(operation: tf.Operation) -> dict[str, float]:
+def _measure_windows(operation: tf.Operation, work_flop: float) -> dict[str, float]:
     """Return what of a convolution's work depends on how its window moves and on what it reads."""
     product = _product_of(operation)
     if product is None or "Conv" not in operation.type:
         return {}
-    work_flop = float(_operation_flop(operation))
     found = {"strided_flop": work_flop if max(operation.get_attr("strides")) > 1 else 0.0}
     if "Depthwise" in operation.type:
         return found
