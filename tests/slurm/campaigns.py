@@ -16,13 +16,9 @@ from hpcai.records.files import read_record
 
 HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 MINI = "cosmoflow_mini"
-# Epochs of 0.2 s: some time to break things in, and an end.
+# Epochs of 0.2 s, and an end.
 SLOW = {"data__dataset": "slow", "target__value": 1e-9, "recipe__max_epochs": 30}
-SLOWER = {
-    "endless": {"recipe__max_epochs": 10_000},
-    "patient": {"recipe__max_epochs": 120},
-    "greedy": {"recipe__max_epochs": 60, "model__base_filters": 800},  # that many MiB
-}
+GREEDY = {"model__base_filters": 800}  # that many MiB
 WAIT_S = 120
 
 
@@ -44,6 +40,7 @@ class SlurmCampaign:
 
     def __init__(self, folder, cluster, rows, **changes):
         self.folder, self.cluster = folder, cluster
+        self.hold = folder / "hold"  # while it is there, runs go no further than their first epoch
         shutil.copytree(ROOT / "tests/config", folder / "config")
         storage = {"storage__node_local": "${TMPDIR}/hpcai", "memory_bytes": "3 GiB"}
         edit_yaml(folder / "config/machines/box.yaml", nodes=len(cluster.nodes), **storage)
@@ -51,7 +48,7 @@ class SlurmCampaign:
         for name in names:
             if name != MINI:
                 path = shutil.copy(folder / f"config/benchmarks/{MINI}.yaml", folder / f"config/benchmarks/{name}.yaml")
-                edit_yaml(path, name=name, **(SLOW | SLOWER.get(name, {})))
+                edit_yaml(path, name=name, **(SLOW | (GREEDY if name == "greedy" else {})))
         table = ["\t".join([*row.split(), "1", "fp32", "none", ""]) for row in rows]
         (folder / "config/runs/tiny.tsv").write_text("\n".join([HEADER, *table]) + "\n")
         edit_yaml(folder / "config/tiny.yaml", benchmarks=names, **changes)
@@ -68,7 +65,8 @@ class SlurmCampaign:
         files += ["--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "2"]
         study = ["--configfile", self.folder / "config/tiny.yaml", "--config", f"config_dir={self.folder}/config"]
         command = [sys.executable, Path(__file__).parent / "quick_snakemake.py", *arguments, *files, *study]
-        environment = {**self.cluster.environment, **STUB_RANKS, "XDG_CONFIG_HOME": str(self.folder / "home")}
+        environment = {**self.cluster.environment, **STUB_RANKS, "STUB_HOLD": str(self.hold)}
+        environment["XDG_CONFIG_HOME"] = str(self.folder / "home")
         with (self.folder / "controller.log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
 

@@ -13,7 +13,7 @@ from slurm.campaigns import SlurmCampaign, kill_controller, target_of
 from workflow_project import Project
 
 CRASHED, CANCELLED = "slow/crashed/n2x1", "slow/cancelled/n1x1"
-ORPHAN, LATE, REQUEUED = "patient/orphan/n1x2", "endless/late/n1x1", "slow/requeued/n1x1"
+ORPHAN, LATE, REQUEUED = "slow/orphan/n1x2", "slow/late/n1x1", "slow/requeued/n1x1"
 GREEDY = "greedy/greedy/n1x1"
 ENDED_S = 240
 
@@ -56,11 +56,15 @@ def hit(cluster, tmp_path_factory, data):
     """A campaign of two runs: one loses a node, the other is cancelled; both are submitted once more."""
     campaign = SlurmCampaign(tmp_path_factory.mktemp("hit"), cluster, ["slow crashed 2 1", "slow cancelled 1 1"])
     campaign.take_data(data)
+    campaign.hold.touch()
     controller = campaign.start(target_of(CRASHED), target_of(CANCELLED))
     crashed = campaign.wait_until_training(CRASHED)
     nodes = cluster.run("scontrol", "show", "hostnames", cluster.show(crashed)["NodeList"]).stdout.split()
     cluster.crash(nodes[1])
     cluster.run("scancel", campaign.wait_until_training(CANCELLED))
+    ended = campaign.folder / f"results/runs/{CANCELLED}"
+    cluster.wait_for(lambda: list(ended.rglob("interrupted.json")), 60, "the cancelled run's end")
+    campaign.hold.unlink()
     campaign.status, campaign.lost = controller.wait(ENDED_S), nodes[1]
     cluster.restart(nodes[1])
     cluster.wait_idle()
@@ -96,8 +100,9 @@ def test_what_a_lost_node_kept_goes_with_the_next_run_there(hit):
 
 
 def test_a_killed_controllers_run_is_waited_for_and_taken(cluster, tmp_path, data):
-    campaign = SlurmCampaign(tmp_path, cluster, ["patient orphan 1 2"])
+    campaign = SlurmCampaign(tmp_path, cluster, ["slow orphan 1 2"])
     campaign.take_data(data)
+    campaign.hold.touch()
     controller = campaign.start(target_of(ORPHAN))
     job = campaign.wait_until_training(ORPHAN)
     kill_controller(controller)
@@ -106,8 +111,10 @@ def test_a_killed_controllers_run_is_waited_for_and_taken(cluster, tmp_path, dat
     assert status == 2
     assert f"job {job}" in said
     assert campaign.run("--unlock") == 0, campaign.output
-    assert campaign.run(target_of(ORPHAN)) == 0, campaign.output
-    assert "waits for 1 under way" in campaign.output
+    controller = campaign.start(target_of(ORPHAN))
+    cluster.wait_for(lambda: "waits for 1 under way" in campaign.output, 120, "the controller's wait")
+    campaign.hold.unlink()
+    assert controller.wait(ENDED_S) == 0, campaign.output
     record = campaign.record(ORPHAN)
     assert (record.attempt, record.earlier_attempts) == (attempt.name, ())
     assert record.provenance.environment["SLURM_JOB_ID"] == job
@@ -115,10 +122,11 @@ def test_a_killed_controllers_run_is_waited_for_and_taken(cluster, tmp_path, dat
 
 
 def started(folder, cluster, data, row, *options):
-    """A campaign of one run whose controller is started."""
+    """A campaign of one run, held after its first epoch, whose controller is started."""
     benchmark, variant, *_ = row.split()
     campaign = SlurmCampaign(folder, cluster, [row])
     campaign.take_data(data)
+    campaign.hold.touch()
     campaign.controller = campaign.start(target_of(f"{benchmark}/{variant}/n1x1"), *options)
     return campaign
 
@@ -127,7 +135,7 @@ def started(folder, cluster, data, row, *options):
 def both(cluster, tmp_path_factory, data):
     """Two campaigns at the same time, each with one run that Slurm ends in its own way."""
     rows = {
-        "late": ("endless late 1 1", "--retries", "0"),
+        "late": ("slow late 1 1", "--retries", "0"),
         "requeued": ("slow requeued 1 1", "--set-resources", "train:slurm_extra='--exclusive --requeue'"),
     }
     campaigns = {name: started(tmp_path_factory.mktemp(name), cluster, data, *row) for name, row in rows.items()}
@@ -137,6 +145,7 @@ def both(cluster, tmp_path_factory, data):
     soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 2))
     cluster.run("scontrol", "update", f"JobId={late}", f"EndTime={soon}")
     cluster.wait_for(lambda: cluster.jobs()[requeued] == "PENDING", 120, "the requeued job")
+    campaigns["requeued"].hold.unlink()
     cluster.run("scontrol", "update", f"JobId={requeued}", "StartTime=now")
     for campaign in campaigns.values():
         campaign.status = campaign.controller.wait(ENDED_S)
@@ -173,6 +182,7 @@ def test_a_job_without_memory_is_measured_again_with_more(cluster, tmp_path, dat
     campaign = started(tmp_path, cluster, data, "greedy greedy 1 1", *options)
     assert campaign.controller.wait(ENDED_S) == 1
     assert not (campaign.folder / target_of(GREEDY)).exists()
+    campaign.hold.unlink()
     assert campaign.run(target_of(GREEDY)) == 0, campaign.output
     record = campaign.record(GREEDY)
     assert record.outcome == "not_converged"
