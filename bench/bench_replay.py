@@ -2,15 +2,14 @@
 
 The replay knows one profiled run as it is (`hpcai predict replay`). Measured steps are interleaved: each round trains
 as profiled and with each change in turn. A change is judged by its ratio to the step without it, because a profiled run
-of one minute is not the timed runs of the next ones. The slow rank is stopped for half of every 4 ms.
+of one minute is not the timed runs of the next ones. The slow rank gets half of its core: 2 of every 4 ms, by the cpu
+controller of cgroup v1, which this needs. The rebuilt steps stand before: as profiled, and with many messages.
 """
 
-import multiprocessing
-import os
-import signal
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -23,7 +22,7 @@ from hpcai.config.study import WARM_STEPS
 from hpcai.machine.ceilings.allreduce import measure_allreduce
 from hpcai.metrics.profiles.link import AllreduceReport
 from hpcai.parsers.horovod.timeline import read_timeline_tables
-from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, replay_step, split_steps, typical_step
+from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, StepParts, replay_step, split_steps, typical_step
 
 ROUNDS, RANKS, GOAL_RATIO = 5, 2, 0.10
 BENCHMARKS = ("cosmoflow_tiny", "deepcam_tiny", "extreme_weather_tiny", "opencatalyst_tiny", "resnet50_tiny")
@@ -33,7 +32,7 @@ SETTABLE: dict[str, tuple[Change, dict[str, object]]] = {
     "cycle of 5 ms": (WHAT_IF["cycle of 5 ms"], {"cycle_time_s": 5e-3}),
     "one rank half as fast": (WHAT_IF["one rank half as fast"], {}),
 }
-HALF_S = 0.002
+GROUP, PERIOD_US = Path("/sys/fs/cgroup/cpu/hpcai_half_speed"), 4000
 TIMELINE = {"HOROVOD_TIMELINE_MARK_CYCLES": "1"}
 
 
@@ -41,7 +40,8 @@ def main() -> None:
     """Print a row for each benchmark and change; benchmarks may be named."""
     print(f"{RANKS} ranks; medians over {ROUNDS} interleaved rounds; goal {GOAL_RATIO:.0%}")
     transfers = _transfers(measure_allreduce([*launch_ranks(RANKS), sys.executable], 1))
-    print("benchmark             what                    replayed_ms measured_ms   error  replayed measured   error")
+    columns = "replayed_ms measured_ms   error  replayed measured   error  rounds"
+    print(f"{'benchmark':22}{'what':24}{columns}")
     with tempfile.TemporaryDirectory() as folder:
         for benchmark in sys.argv[1:] or BENCHMARKS:
             _compare(benchmark, Path(folder) / benchmark, transfers)
@@ -55,26 +55,37 @@ def _transfers(report: AllreduceReport) -> pd.DataFrame:
 
 def _compare(benchmark: str, folder: Path, transfers: pd.DataFrame) -> None:
     data = prepared(_plan(benchmark, {}), folder)
-    timeline = folder / "timeline.json"
-    environment = {**TIMELINE, "HOROVOD_TIMELINE": str(timeline)}
-    time_step(_plan(benchmark, {}), data, folder / "profiled", environment)
-    step = typical_step(_split(timeline, folder / "profiled"))
+    step = _profiled(benchmark, "as profiled", data, folder)
+    _profiled(benchmark, "messages of 64 KiB", data, folder)
     measured: dict[str, list[float]] = {name: [] for name in SETTABLE}
     for number in range(ROUNDS):
         for place, (name, (change, point)) in enumerate(SETTABLE.items()):
             raw = folder / f"{place}_{number}"
-            with _half_stopped(raw) if change.slow_ratio > 1 else nullcontext():
+            with _half_speed(raw) if change.slow_ratio > 1 else nullcontext():
                 measured[name].append(time_step(_plan(benchmark, point), data, raw)[0])
     base, base_s = measured[next(iter(SETTABLE))], replay_step(step, AS_PROFILED, transfers)
     for name, (change, _) in SETTABLE.items():
         replayed_s, measured_s = replay_step(step, change, transfers), statistics.median(measured[name])
-        ratio = statistics.median(one / other for one, other in zip(measured[name], base, strict=True))
+        ratios = sorted(one / other for one, other in zip(measured[name], base, strict=True))
+        ratio = statistics.median(ratios)
         print(
             f"{benchmark:22}{name:24}{replayed_s * 1e3:11.2f} {measured_s * 1e3:11.2f} "
             f"{replayed_s / measured_s - 1:+7.1%} {replayed_s / base_s:9.2f} {ratio:8.2f} "
-            f"{replayed_s / base_s / ratio - 1:+7.1%}",
+            f"{replayed_s / base_s / ratio - 1:+7.1%}  {ratios[0]:.2f} to {ratios[-1]:.2f}",
             flush=True,
         )
+
+
+def _profiled(benchmark: str, name: str, data: tuple[Path, Path], folder: Path) -> StepParts:
+    """Profile a training; print its typical step, rebuilt and measured, and return it."""
+    raw, timeline = folder / f"profiled {name}", folder / f"{name}.json"
+    time_step(_plan(benchmark, SETTABLE[name][1]), data, raw, {**TIMELINE, "HOROVOD_TIMELINE": str(timeline)})
+    step = typical_step(_split(timeline, raw))
+    rebuilt_s, what = replay_step(step), f"rebuilt, {len(step.messages)} messages"
+    print(
+        f"{benchmark:22}{what:24}{rebuilt_s * 1e3:11.2f} {step.step_s * 1e3:11.2f} {rebuilt_s / step.step_s - 1:+7.1%}"
+    )
+    return step
 
 
 def _plan(benchmark: str, point: dict[str, object]):  # noqa: ANN202  a plan
@@ -92,25 +103,27 @@ def _split(timeline: Path, raw: Path):  # noqa: ANN202  parts of steps
 
 
 @contextmanager
-def _half_stopped(raw: Path) -> Iterator[None]:
-    """Stop the last rank of the run in ``raw`` for half of the time."""
-    process = multiprocessing.Process(target=_stop_and_go, args=(str(raw),), daemon=True)
-    process.start()
+def _half_speed(raw: Path) -> Iterator[None]:
+    """Give the last rank of the run in ``raw`` half of its core, once it is there."""
+    GROUP.mkdir(exist_ok=True)
+    for name, period_us in (("cpu.cfs_period_us", PERIOD_US), ("cpu.cfs_quota_us", PERIOD_US // 2)):
+        (GROUP / name).write_text(str(period_us))
+    ended = threading.Event()
+    slower = threading.Thread(target=_slow_down, args=(raw, ended))
+    slower.start()
     try:
         yield
     finally:
-        process.terminate()
-        process.join()
+        ended.set()
+        slower.join()
+        GROUP.rmdir()
 
 
-def _stop_and_go(raw: str) -> None:
-    while not (rank := _last_rank(raw)):
+def _slow_down(raw: Path, ended: threading.Event) -> None:
+    while not ((rank := _last_rank(str(raw))) or ended.is_set()):
         time.sleep(0.2)
-    with suppress(ProcessLookupError):  # the run has ended
-        while True:
-            for number in (signal.SIGSTOP, signal.SIGCONT):
-                os.kill(rank, number)
-                time.sleep(HALF_S)
+    if rank:
+        (GROUP / "cgroup.procs").write_text(str(rank))
 
 
 def _last_rank(raw: str) -> int | None:

@@ -16,10 +16,11 @@ from hpcai.cli.options import Command, StudyResults, TableOrJson, count, flag, o
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
+from hpcai.core.text import NOT_MEASURED
 from hpcai.core.text_table import say_table
 from hpcai.metrics.profiles.link import TRANSFER, of_engine
 from hpcai.predict.scales.measured import read_table
-from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, replay_step, split_steps, typical_step
+from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, StepParts, replay_step, split_steps, typical_step
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.timeline.views import traffic_of
 
@@ -82,7 +83,7 @@ def replay(question: Question) -> None:
             f"{row['variant']} {row['scale']}",
             _say_change(question) or name,
             _ms(time_s),
-            f"{time_s / row['rebuilt_s']:.2f}",
+            "" if time_s is None else f"{time_s / row['rebuilt_s']:.2f}",
         ]
         for row in found
         for name, time_s in row["what_if_s"].items()
@@ -168,11 +169,17 @@ def _rebuild(results: Path, profile: Profile, changes: dict[str, Change]) -> dic
         "profiled_s": step.step_s,
         "relative_error_ratio": rebuilt_s / step.step_s - 1,
         "timed_s": _timed_s(results, profile),
-        "what_if_s": {name: replay_step(step, change, transfers) for name, change in changes.items()},
+        "what_if_s": {name: _ask(step, change, transfers) for name, change in changes.items()},
         "parts": {"messages": [asdict(one) for one in step.messages], "after_s": step.after_s},
         "method": "modelled",
         "source": str(traffic.timeline.spans.source),
     }
+
+
+def _ask(step: StepParts, change: Change, transfers: pd.DataFrame | None) -> float | None:
+    """Return what a changed step takes [s]; None: transfers of its messages' size were not measured."""
+    time_s = replay_step(step, change, transfers)
+    return None if math.isnan(time_s) else time_s
 
 
 def _transfers(results: Path, profile: Profile) -> pd.DataFrame | None:
@@ -198,4 +205,4 @@ def _timed_s(results: Path, profile: Profile) -> float | None:
 
 
 def _ms(time_s: float | None) -> str:
-    return "" if time_s is None else f"{1e3 * time_s:.2f}"
+    return NOT_MEASURED if time_s is None else f"{1e3 * time_s:.2f}"

@@ -1,9 +1,10 @@
 """Replays of a profiled step: a graph of operations and messages, rebuilt from Horovod's timeline, and what if.
 
 The timeline is rank 0's. Of each other rank it tells when all were ready, so these are one rank here: the slowest. The
-typical step has the median of each part over the profiled steps, so that its duration is no sum of measured parts.
+typical step has the mean of each part over the middle half of the profiled steps.
 """
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from hpcai.predict.scales.parts import Floats
 
 SETTLED_STEPS = 4
 """In which a replay repeats the step; the last one is not disturbed by how the first began."""
+FORWARD_SHARE = 1 / 3
+"""Of the computing before the only message of a step. Modelled: a backward pass takes twice its forward pass."""
 NO_MESSAGES = Message(
     "replay.no_messages", "none of {steps} steps has as many messages ({messages}) as most: no replay"
 )
@@ -37,9 +40,9 @@ class MessageParts:
     request_s
         Until Horovod's next cycle sees the request. Modelled: half a cycle, and what the cycle's begin takes.
     others_s
-        Until the slowest rank is ready as well.
+        How much later the slowest rank's request is seen.
     agreement_s
-        For agreeing then.
+        For agreeing then, or once the message before has travelled: one thread does both.
     copies_s
         Into and out of the fusion buffer, and all else of the operation that is no transfer.
     """
@@ -130,22 +133,19 @@ def split_steps(spans: pd.DataFrame, cycles: pd.DataFrame, steps: pd.DataFrame) 
         tensor=spans["tensor"].astype(str),
     )
     begins = np.sort(cycles["time_s"].to_numpy(float))
-    windows = zip(steps["start_s"].to_numpy(float), steps["duration_s"].to_numpy(float), strict=True)
-    found = [_split(table, begins, float(start_s), float(step_s)) for start_s, step_s in windows]
+    windows = list(zip(steps["start_s"].to_numpy(float), steps["duration_s"].to_numpy(float), strict=True))
+    found = [_split(table, begins, *window) for window in windows]
     usual = statistics.mode(len(one.messages) for one in found) if found else 0
-    whole = [one for one in found if len(one.messages) == usual]
+    whole = [window for window, one in zip(windows, found, strict=True) if len(one.messages) == usual]
     if not usual or not whole:
         raise ParseError(NO_MESSAGES(steps=len(found), messages=usual))
-    least_s = min(message.agreement_s for one in whole for message in one.messages)
-    return [replace(one, messages=tuple(_apart(message, least_s) for message in one.messages)) for one in whole]
+    # The shortest negotiation of all is the agreement; what is longer waits for the slowest rank.
+    least_s = min(message.others_s for one in found for message in one.messages)
+    return [_split(table, begins, *window, least_s) for window in whole]
 
 
-def _apart(message: MessageParts, least_s: float) -> MessageParts:
-    """Split a negotiation: the shortest of all is the agreement, what is longer waits for the slowest rank."""
-    return replace(message, agreement_s=least_s, others_s=message.agreement_s - least_s)
-
-
-def _split(table: pd.DataFrame, begins: Floats, start_s: float, step_s: float) -> StepParts:
+def _split(table: pd.DataFrame, begins: Floats, start_s: float, step_s: float, least_s: float = 0.0) -> StepParts:
+    """Split a step into its parts, where ranks that are ready agree within a time."""
     own = table[(table["end_s"] > start_s) & (table["start_s"] < start_s + step_s)]
     messages: list[MessageParts] = []
     ready_s = last_s = start_s
@@ -155,21 +155,26 @@ def _split(table: pd.DataFrame, begins: Floats, start_s: float, step_s: float) -
         operation = tensors[tensors["activity"] == "ALLREDUCE"]
         if asked.empty or operation.empty:
             continue
-        asked_s, begin_s, last_s = float(asked["start_s"].min()), float(operation["start_s"].min()), _end(operation)
+        # The last tensor of a message completes it.
+        asked_s, agreed_s, begin_s = float(asked["start_s"].max()), _end(asked), float(operation["start_s"].min())
         transfer_s = _end(transfer) - float(transfer["start_s"].min())
         request_s = min(_request_s(begins, asked_s), max(asked_s - ready_s, 0.0))
+        waited_s = max(min(agreed_s, begin_s) - asked_s - least_s, 0.0)
+        # A message that was agreed upon earlier waits until the one before it has travelled.
+        agreement_s = max(begin_s - max(asked_s + waited_s, last_s), 0.0)
+        last_s = _end(operation)
         messages.append(
             MessageParts(
                 compute_s=max(asked_s - request_s - ready_s, 0.0),
                 request_s=request_s,
-                others_s=0.0,
-                agreement_s=max(begin_s - asked_s, 0.0),
+                others_s=waited_s,
+                agreement_s=agreement_s,
                 copies_s=max(last_s - begin_s - transfer_s, 0.0),
                 transfer_s=transfer_s,
                 size_bytes=float(transfer["bytes"].sum()),
             )
         )
-        ready_s = asked_s - request_s
+        ready_s = max(asked_s - request_s, ready_s)
     return StepParts(tuple(messages), max(start_s + step_s - last_s, 0.0), step_s)
 
 
@@ -196,19 +201,25 @@ def _request_s(begins: Floats, asked_s: float) -> float:
 
 
 def typical_step(steps: Sequence[StepParts]) -> StepParts:
-    """Return the step whose parts are the medians of all steps' parts."""
+    """Return the step whose parts are means over the middle half of the steps by duration; its duration is the median.
+
+    Medians of parts do not add up: a rank that computes longer waits for others less.
+    """
+    ordered = sorted(steps, key=lambda one: one.step_s)
+    quarter = len(ordered) // 4
+    middle = ordered[quarter : len(ordered) - quarter]
     messages = [
         MessageParts(
-            *(statistics.median(getattr(one, name) for one in same) for name in MessageParts.__dataclass_fields__)
+            *(statistics.fmean(getattr(one, name) for one in same) for name in MessageParts.__dataclass_fields__)
         )
-        for same in zip(*(step.messages for step in steps), strict=True)
+        for same in zip(*(step.messages for step in middle), strict=True)
     ]
-    after_s, step_s = (statistics.median(getattr(step, name) for step in steps) for name in ("after_s", "step_s"))
-    return StepParts(tuple(messages), after_s, step_s)
+    after_s = statistics.fmean(step.after_s for step in middle)
+    return StepParts(tuple(messages), after_s, statistics.median(step.step_s for step in steps))
 
 
 def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.DataFrame | None = None) -> float:
-    """Return the duration of a step [s]: of the last of several in a row.
+    """Return the duration of a step [s]: of the last of several in a row; NaN if shorter messages were not measured.
 
     Parameters
     ----------
@@ -217,10 +228,12 @@ def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.Dat
     change
         What is different.
     transfers
-        Measured transfers of as many ranks (``bytes, time_s``), which tell what shorter messages take; None: a
-        transfer's time is proportional to its size.
+        Measured transfers of as many ranks (``bytes, time_s``), which tell what shorter messages take; None: not
+        measured.
     """
     changed = replace(step, messages=tuple(_change_messages(step.messages, change, transfers)))
+    if any(math.isnan(message.transfer_s) for message in changed.messages):
+        return math.nan
     ends = _run(list(_operations(changed, change)))
     return ends[_name(OWN, SETTLED_STEPS - 1, "after")] - ends[_name(OWN, SETTLED_STEPS - 2, "after")]
 
@@ -229,53 +242,83 @@ def _change_messages(
     messages: Sequence[MessageParts], change: Change, transfers: pd.DataFrame | None
 ) -> Iterator[MessageParts]:
     latency_s = 0.0 if transfers is None else float(transfers.groupby("bytes")["time_s"].median().iloc[0])
-    for message in messages:
-        count = 1 if math.isnan(change.fusion_bytes) else math.ceil(message.size_bytes / change.fusion_bytes)
-        split_s = message.transfer_s * _split_ratio(message.size_bytes, count, transfers)
-        short_s = min(count * latency_s, split_s)
-        # All ranks agree within the cycle that sees the last request (Horovod's RunLoopOnce): a longer cycle delays
-        # the request alone.
-        more_s = 0.0 if math.isnan(change.cycle_s) else change.cycle_s - DEFAULT_CYCLE_S
+    # All ranks agree within the cycle that sees the last request (Horovod's RunLoopOnce): a longer cycle delays the
+    # request alone.
+    more_s = 0.0 if math.isnan(change.cycle_s) else change.cycle_s - DEFAULT_CYCLE_S
+    for message in _divide_messages(messages, change.fusion_bytes, transfers):
+        short_s = min(latency_s, message.transfer_s)
         found = replace(
             message,
-            transfer_s=short_s + (split_s - short_s) / change.bandwidth_ratio,
+            transfer_s=short_s + (message.transfer_s - short_s) / change.bandwidth_ratio,
             request_s=max(message.request_s + more_s / 2, 0.0),
         )
         yield found if change.negotiated else replace(found, request_s=0.0, agreement_s=0.0)
 
 
+def _divide_messages(
+    messages: Sequence[MessageParts], fusion_bytes: float, transfers: pd.DataFrame | None
+) -> Iterator[MessageParts]:
+    """Yield messages of at most a size; their gradients become ready one after another in the backward pass."""
+    forward_share, before_s = FORWARD_SHARE, 0.0
+    for message in messages:
+        count = 1 if math.isnan(fusion_bytes) else math.ceil(message.size_bytes / fusion_bytes)
+        ratio = _split_ratio(message.size_bytes, count, transfers)
+        done_share = 0.0
+        for number in range(1, count + 1):
+            share = forward_share + (1 - forward_share) * number / count
+            yield replace(
+                message,
+                compute_s=message.compute_s * (share - done_share),
+                others_s=before_s + (message.others_s - before_s) * share,
+                copies_s=message.copies_s / count,
+                transfer_s=message.transfer_s * ratio / count,
+                size_bytes=message.size_bytes / count,
+            )
+            done_share = share
+        forward_share, before_s = 0.0, message.others_s
+
+
 def _split_ratio(size_bytes: float, count: int, transfers: pd.DataFrame | None) -> float:
-    """Return how much longer a message travels in so many parts, by measured transfers; 1 outside of their sizes."""
-    if transfers is None or count == 1:
+    """Return how much longer a message travels in so many parts, by measured transfers; NaN outside of their sizes."""
+    if count == 1:
         return 1.0
-    ratio = count * interpolate_time(transfers, size_bytes / count) / interpolate_time(transfers, size_bytes)
-    return 1.0 if math.isnan(ratio) else max(ratio, 1.0)
+    if transfers is None:
+        return math.nan
+    return count * interpolate_time(transfers, size_bytes / count) / interpolate_time(transfers, size_bytes)
 
 
 def _operations(step: StepParts, change: Change) -> Iterator[Operation]:
     """Yield the graph of several steps in a row; each operation comes behind those that it waits for."""
-    ranks = {OWN: 1.0, SLOWEST: change.slow_ratio}
-    ended: dict[str, tuple[str, ...]] = dict.fromkeys(ranks, ())
+    ratios = {OWN: 1.0, SLOWEST: change.slow_ratio}
+    ended: dict[str, tuple[str, ...]] = dict.fromkeys(ratios, ())
+    computes_s = {OWN: [message.compute_s for message in step.messages], SLOWEST: _slowest_computes_s(step.messages)}
     for turn in range(SETTLED_STEPS):
         sent: tuple[str, ...] = ()
         for place, message in enumerate(step.messages):
             ready = []
-            for rank, ratio in ranks.items():
-                waited_s = message.others_s if rank == SLOWEST else 0.0
+            for rank, ratio in ratios.items():
                 name = _name(rank, turn, f"compute {place}")
-                yield Operation(name, ratio * (message.compute_s + waited_s), ended[rank])
+                yield Operation(name, ratio * computes_s[rank][place], ended[rank])
                 asked = _name(rank, turn, f"request {place}")
                 yield Operation(asked, message.request_s, (name,))
                 ended[rank] = (name,)
                 ready.append(asked)
             agreed, moved = (_name("all", turn, f"{what} {place}") for what in ("agreement", "transfer"))
-            yield Operation(agreed, message.agreement_s, tuple(ready))
-            yield Operation(moved, message.copies_s + message.transfer_s, (agreed, *sent))
+            yield Operation(agreed, message.agreement_s, (*ready, *sent))
+            yield Operation(moved, message.copies_s + message.transfer_s, (agreed,))
             sent = (moved,)
-        for rank, ratio in ranks.items():
+        for rank, ratio in ratios.items():
             name = _name(rank, turn, "after")
             yield Operation(name, ratio * step.after_s, (*sent, *ended[rank]))
             ended[rank] = (name,)
+
+
+def _slowest_computes_s(messages: Sequence[MessageParts]) -> list[float]:
+    """Return how long the slowest rank computes before each message [s]."""
+    own_s = itertools.accumulate(message.compute_s for message in messages)
+    ready_s = [one_s + message.others_s for one_s, message in zip(own_s, messages, strict=True)]
+    latest_s = [0.0, *itertools.accumulate(ready_s, max)]
+    return [after_s - before_s for before_s, after_s in itertools.pairwise(latest_s)]
 
 
 def _name(rank: str, turn: int, what: str) -> str:

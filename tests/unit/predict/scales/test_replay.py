@@ -1,5 +1,6 @@
 """Steps rebuilt from a timeline, and what follows from changes."""
 
+import math
 from dataclasses import replace
 
 import pandas as pd
@@ -42,12 +43,13 @@ def test_without_messages_there_is_no_replay():
         split_steps(empty, pd.DataFrame({"time_s": []}), steps)
 
 
-def test_medians_of_parts_are_no_sum():
-    other = StepParts((replace(MESSAGE, compute_s=0.050, transfer_s=0.001),), 0.006, 0.0627)
-    last = StepParts((replace(MESSAGE, compute_s=0.020, transfer_s=0.003),), 0.001, 0.0297)
-    typical = typical_step([STEP, other, last])
-    assert typical.step_s == STEP.step_s
-    assert replay_step(typical) == pytest.approx(0.0427)
+def test_typical_step_is_the_mean_of_the_middle_half():
+    longer = StepParts((replace(MESSAGE, compute_s=0.040, others_s=0.0),), 0.006, 0.0497)
+    shortest = StepParts((replace(MESSAGE, compute_s=0.001),), 0.001, 0.0097)
+    longest = StepParts((replace(MESSAGE, transfer_s=1.0),), 0.001, 1.0367)
+    typical = typical_step([longest, STEP, shortest, longer])
+    assert typical.step_s == pytest.approx((STEP.step_s + longer.step_s) / 2)
+    assert replay_step(typical) == pytest.approx(typical.step_s)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,8 @@ def test_medians_of_parts_are_no_sum():
         (Change(), 0.0427),
         (Change(bandwidth_ratio=2.0), 0.0427 - 0.0009),  # of 2 ms 0.2 are those of a short message
         (Change(negotiated=False), 0.0427 - 0.0015),
-        (Change(fusion_bytes=65536.0), 0.0427 + 0.0004),  # two messages of 0.6 ms for one of 1 ms: 1.2 times
+        # Two messages of 0.6 ms for one of 1 ms, so 1.2 ms each; the first travels during the backward pass.
+        (Change(fusion_bytes=65536.0), 0.0427 - 0.0008 - 0.0001),
         (Change(cycle_s=5e-3), 0.0427 + 0.002),  # half a cycle until the request is seen; ranks agree within it
         (Change(slow_ratio=2.0), 0.0427 + 0.034 + 0.005),  # the slowest rank computes 39 ms
     ],
@@ -66,9 +69,9 @@ def test_changes_by_hand(change, step_s):
     assert replay_step(STEP, change, transfers) == pytest.approx(step_s)
 
 
-def test_sizes_that_were_not_measured_change_nothing():
-    transfers = pd.DataFrame({"bytes": [131_072], "time_s": [0.0010]})
-    assert replay_step(STEP, Change(fusion_bytes=65536.0), transfers) == pytest.approx(0.0427)
+@pytest.mark.parametrize("transfers", [None, pd.DataFrame({"bytes": [131_072], "time_s": [0.0010]})])
+def test_sizes_that_were_not_measured_have_no_answer(transfers):
+    assert math.isnan(replay_step(STEP, Change(fusion_bytes=65536.0), transfers))
 
 
 def test_messages_travel_while_others_are_computed():
@@ -76,3 +79,38 @@ def test_messages_travel_while_others_are_computed():
     late = replace(MESSAGE, compute_s=0.020, others_s=0.0)
     both = replay_step(StepParts((early, late), 0.005, 0.0))
     assert both == pytest.approx(0.010 + 0.020 + 0.0005 + 0.001 + 0.0022 + 0.005)
+
+
+def test_a_slower_rank_delays_all_messages_once():
+    slower = replace(MESSAGE, compute_s=0.010)  # by 4 ms, at the first as at the second message
+    both = replay_step(StepParts((slower, slower), 0.005, 0.0))
+    assert both == pytest.approx(0.010 + 0.010 + 0.004 + 0.0005 + 0.001 + 0.0022 + 0.005)
+
+
+SPANS = [
+    # tensor, activity, begin and end in ms; c and d are agreed upon with each other, d waits until c has travelled.
+    ("a", "NEGOTIATE_ALLREDUCE", 10, 12),
+    ("b", "NEGOTIATE_ALLREDUCE", 11, 12),
+    ("a", "ALLREDUCE", 13, 16),
+    ("b", "ALLREDUCE", 13, 16),
+    ("a", "GLOO_ALLREDUCE", 14, 15),
+    ("b", "GLOO_ALLREDUCE", 14, 15),
+    ("c", "NEGOTIATE_ALLREDUCE", 20, 26),
+    ("d", "NEGOTIATE_ALLREDUCE", 20, 26),
+    ("c", "ALLREDUCE", 26, 34),
+    ("c", "GLOO_ALLREDUCE", 27, 33),
+    ("d", "ALLREDUCE", 35, 40),
+    ("d", "GLOO_ALLREDUCE", 36, 39),
+]
+
+
+def test_steps_of_several_messages_are_rebuilt():
+    spans = pd.DataFrame(SPANS, columns=["tensor", "activity", "start_s", "end_s"])
+    spans[["start_s", "end_s"]] /= 1e3
+    spans = spans.assign(duration_s=spans["end_s"] - spans["start_s"], bytes=1024.0).drop(columns="end_s")
+    (step,) = split_steps(spans, pd.DataFrame({"time_s": []}), pd.DataFrame({"start_s": [0.0], "duration_s": [0.045]}))
+    assert [message.size_bytes for message in step.messages] == [2048, 1024, 1024]
+    assert [message.transfer_s for message in step.messages] == pytest.approx([0.001, 0.006, 0.003])
+    assert [message.others_s for message in step.messages] == pytest.approx([0.0, 0.005, 0.005])
+    assert replay_step(step) == pytest.approx(0.045)
+    assert replay_step(step, Change(bandwidth_ratio=2.0)) == pytest.approx(0.045 - 0.003 - 0.0015)
