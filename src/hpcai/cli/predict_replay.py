@@ -170,7 +170,10 @@ def _rebuild(results: Path, profile: Profile, changes: dict[str, Change]) -> dic
         "relative_error_ratio": rebuilt_s / step.step_s - 1,
         "timed_s": _timed_s(results, profile),
         "what_if_s": {name: _ask(step, change, transfers) for name, change in changes.items()},
-        "parts": {"messages": [asdict(one) for one in step.messages], "after_s": step.after_s},
+        "parts": {
+            "messages": [{**asdict(one), "size_bytes": one.size_bytes} for one in step.messages],
+            "after_s": step.after_s,
+        },
         "method": "modelled",
         "source": str(traffic.timeline.spans.source),
     }

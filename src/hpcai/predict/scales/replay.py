@@ -8,7 +8,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pandas as pd
@@ -21,8 +21,6 @@ from hpcai.predict.scales.parts import Floats
 
 SETTLED_STEPS = 4
 """In which a replay repeats the step; the last one is not disturbed by how the first began."""
-FORWARD_SHARE = 1 / 3
-"""Of the computing before the only message of a step. Modelled: a backward pass takes twice its forward pass."""
 NO_MESSAGES = Message(
     "replay.no_messages", "none of {steps} steps has as many messages ({messages}) as most: no replay"
 )
@@ -45,6 +43,8 @@ class MessageParts:
         For agreeing then, or once the message before has travelled: one thread does both.
     copies_s
         Into and out of the fusion buffer, and all else of the operation that is no transfer.
+    tensors_bytes
+        Size of each tensor in it, in their order.
     """
 
     compute_s: float
@@ -53,7 +53,12 @@ class MessageParts:
     agreement_s: float
     copies_s: float
     transfer_s: float
-    size_bytes: float
+    tensors_bytes: tuple[float, ...]
+
+    @property
+    def size_bytes(self) -> float:
+        """Size of the message."""
+        return sum(self.tensors_bytes)
 
 
 @dataclass(frozen=True)
@@ -155,26 +160,27 @@ def _split(table: pd.DataFrame, begins: Floats, start_s: float, step_s: float, l
         operation = tensors[tensors["activity"] == "ALLREDUCE"]
         if asked.empty or operation.empty:
             continue
-        # The last tensor of a message completes it.
-        asked_s, agreed_s, begin_s = float(asked["start_s"].max()), _end(asked), float(operation["start_s"].min())
+        # The last tensor of a message completes it; one that was ready before its predecessors goes after them.
+        asked_s = max(float(asked["start_s"].max()), ready_s)
+        agreed_s, begin_s = _end(asked), float(operation["start_s"].min())
         transfer_s = _end(transfer) - float(transfer["start_s"].min())
-        request_s = min(_request_s(begins, asked_s), max(asked_s - ready_s, 0.0))
+        request_s = min(_request_s(begins, asked_s), asked_s - ready_s)
         waited_s = max(min(agreed_s, begin_s) - asked_s - least_s, 0.0)
         # A message that was agreed upon earlier waits until the one before it has travelled.
         agreement_s = max(begin_s - max(asked_s + waited_s, last_s), 0.0)
         last_s = _end(operation)
         messages.append(
             MessageParts(
-                compute_s=max(asked_s - request_s - ready_s, 0.0),
+                compute_s=asked_s - request_s - ready_s,
                 request_s=request_s,
                 others_s=waited_s,
                 agreement_s=agreement_s,
                 copies_s=max(last_s - begin_s - transfer_s, 0.0),
                 transfer_s=transfer_s,
-                size_bytes=float(transfer["bytes"].sum()),
+                tensors_bytes=tuple(transfer["bytes"].astype(float)),
             )
         )
-        ready_s = max(asked_s - request_s, ready_s)
+        ready_s = asked_s - request_s
     return StepParts(tuple(messages), max(start_s + step_s - last_s, 0.0), step_s)
 
 
@@ -208,14 +214,16 @@ def typical_step(steps: Sequence[StepParts]) -> StepParts:
     ordered = sorted(steps, key=lambda one: one.step_s)
     quarter = len(ordered) // 4
     middle = ordered[quarter : len(ordered) - quarter]
-    messages = [
-        MessageParts(
-            *(statistics.fmean(getattr(one, name) for one in same) for name in MessageParts.__dataclass_fields__)
-        )
-        for same in zip(*(step.messages for step in middle), strict=True)
-    ]
+    messages = [_mean_message(same) for same in zip(*(step.messages for step in middle), strict=True)]
     after_s = statistics.fmean(step.after_s for step in middle)
     return StepParts(tuple(messages), after_s, statistics.median(step.step_s for step in steps))
+
+
+def _mean_message(messages: Sequence[MessageParts]) -> MessageParts:
+    """Return a message with the mean parts of the same one in several steps; tensors are those of the middle one."""
+    times = [field.name for field in fields(MessageParts) if field.name != "tensors_bytes"]
+    means = {name: statistics.fmean(getattr(one, name) for one in messages) for name in times}
+    return MessageParts(**means, tensors_bytes=messages[len(messages) // 2].tensors_bytes)
 
 
 def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.DataFrame | None = None) -> float:
@@ -245,7 +253,7 @@ def _change_messages(
     # All ranks agree within the cycle that sees the last request (Horovod's RunLoopOnce): a longer cycle delays the
     # request alone.
     more_s = 0.0 if math.isnan(change.cycle_s) else change.cycle_s - DEFAULT_CYCLE_S
-    for message in _divide_messages(messages, change.fusion_bytes, transfers):
+    for message in itertools.chain.from_iterable(_divide(one, change.fusion_bytes, transfers) for one in messages):
         short_s = min(latency_s, message.transfer_s)
         found = replace(
             message,
@@ -255,36 +263,42 @@ def _change_messages(
         yield found if change.negotiated else replace(found, request_s=0.0, agreement_s=0.0)
 
 
-def _divide_messages(
-    messages: Sequence[MessageParts], fusion_bytes: float, transfers: pd.DataFrame | None
-) -> Iterator[MessageParts]:
-    """Yield messages of at most a size; their gradients become ready one after another in the backward pass."""
-    forward_share, before_s = FORWARD_SHARE, 0.0
-    for message in messages:
-        count = 1 if math.isnan(fusion_bytes) else math.ceil(message.size_bytes / fusion_bytes)
-        ratio = _split_ratio(message.size_bytes, count, transfers)
-        done_share = 0.0
-        for number in range(1, count + 1):
-            share = forward_share + (1 - forward_share) * number / count
-            yield replace(
-                message,
-                compute_s=message.compute_s * (share - done_share),
-                others_s=before_s + (message.others_s - before_s) * share,
-                copies_s=message.copies_s / count,
-                transfer_s=message.transfer_s * ratio / count,
-                size_bytes=message.size_bytes / count,
-            )
-            done_share = share
-        forward_share, before_s = 0.0, message.others_s
+def _divide(message: MessageParts, fusion_bytes: float, transfers: pd.DataFrame | None) -> Iterator[MessageParts]:
+    """Yield a message as several of at most a size, where no tensor is divided.
+
+    They travel one after another once the message would have, agreed upon at once: cores that compute send as well.
+    Where accelerators compute, messages that become ready earlier travel meanwhile, and this is an upper bound.
+    """
+    parts = _fuse(message.tensors_bytes, fusion_bytes)
+    if len(parts) == 1:
+        yield message
+        return
+    whole_s = _time_of(transfers, message.size_bytes)
+    for place, tensors in enumerate(parts):
+        yield replace(
+            message,
+            compute_s=0.0 if place else message.compute_s,
+            agreement_s=0.0 if place else message.agreement_s,
+            copies_s=message.copies_s * sum(tensors) / message.size_bytes,
+            transfer_s=message.transfer_s * _time_of(transfers, sum(tensors)) / whole_s,
+            tensors_bytes=tensors,
+        )
 
 
-def _split_ratio(size_bytes: float, count: int, transfers: pd.DataFrame | None) -> float:
-    """Return how much longer a message travels in so many parts, by measured transfers; NaN outside of their sizes."""
-    if count == 1:
-        return 1.0
-    if transfers is None:
-        return math.nan
-    return count * interpolate_time(transfers, size_bytes / count) / interpolate_time(transfers, size_bytes)
+def _fuse(tensors_bytes: Sequence[float], fusion_bytes: float) -> list[tuple[float, ...]]:
+    """Return the tensors of each message, as Horovod fuses them in their order; NaN: all in one."""
+    parts: list[tuple[float, ...]] = []
+    for size_bytes in tensors_bytes:
+        if parts and not sum(parts[-1]) + size_bytes > fusion_bytes:
+            parts[-1] = (*parts[-1], size_bytes)
+        else:
+            parts.append((size_bytes,))
+    return parts
+
+
+def _time_of(transfers: pd.DataFrame | None, size_bytes: float) -> float:
+    """Return a measured transfer [s]; NaN outside of the measured sizes."""
+    return math.nan if transfers is None else interpolate_time(transfers, size_bytes)
 
 
 def _operations(step: StepParts, change: Change) -> Iterator[Operation]:

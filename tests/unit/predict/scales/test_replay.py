@@ -13,7 +13,7 @@ from hpcai.predict.scales.replay import Change, MessageParts, StepParts, replay_
 from hpcai.profiles.timeline.views import traffic_of
 
 START_S = 1000 + STEPS_S[0] - 0.25
-MESSAGE = MessageParts(0.030, 0.0005, 0.004, 0.001, 0.0002, 0.002, 131_072.0)
+MESSAGE = MessageParts(0.030, 0.0005, 0.004, 0.001, 0.0002, 0.002, (32_768.0, 32_768.0, 65_536.0))
 STEP = StepParts((MESSAGE,), 0.005, 0.0427)
 
 
@@ -58,8 +58,10 @@ def test_typical_step_is_the_mean_of_the_middle_half():
         (Change(), 0.0427),
         (Change(bandwidth_ratio=2.0), 0.0427 - 0.0009),  # of 2 ms 0.2 are those of a short message
         (Change(negotiated=False), 0.0427 - 0.0015),
-        # Two messages of 0.6 ms for one of 1 ms, so 1.2 ms each; the first travels during the backward pass.
-        (Change(fusion_bytes=65536.0), 0.0427 - 0.0008 - 0.0001),
+        (Change(fusion_bytes=131072.0), 0.0427),
+        (Change(fusion_bytes=65536.0), 0.0427 + 0.0004),  # two messages of 0.6 ms for one of 1 ms, so 1.2 ms each
+        # No tensor is divided: two of 32 KiB, 7/8 of the way from 256 B to 64 KiB, and one of 64 KiB.
+        (Change(fusion_bytes=40_000.0), 0.0427 + 2 * (2 * 0.0002 * 3 ** (7 / 8) + 0.0006) - 0.002),
         (Change(cycle_s=5e-3), 0.0427 + 0.002),  # half a cycle until the request is seen; ranks agree within it
         (Change(slow_ratio=2.0), 0.0427 + 0.034 + 0.005),  # the slowest rank computes 39 ms
     ],
