@@ -145,7 +145,7 @@ def split_steps(spans: pd.DataFrame, cycles: pd.DataFrame, steps: pd.DataFrame) 
     if not usual or not whole:
         raise ParseError(NO_MESSAGES(steps=len(found), messages=usual))
     # The shortest negotiation of all is the agreement; what is longer waits for the slowest rank.
-    least_s = min(message.others_s for one in found for message in one.messages)
+    least_s = min((one.others_s for step in found for one in step.messages if one.others_s > 0), default=0.0)
     return [_split(table, begins, *window, least_s) for window in whole]
 
 
