@@ -16,7 +16,7 @@ from hpcai.cli.options import Command, StudyResults, TableOrJson, count, flag, o
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
-from hpcai.core.text import NOT_MEASURED
+from hpcai.core.text import NOT_KNOWN, NOT_MEASURED
 from hpcai.core.text_table import say_table
 from hpcai.metrics.profiles.link import TRANSFER, of_engine
 from hpcai.predict.scales.measured import read_table
@@ -39,6 +39,11 @@ SUMMARY = Message(
     "predict_replay.summary",
     "rebuilt steps of timelines: {steps}; median error {median:.1%}, largest {worst:.1%} (goal {goal:.0%})",
 )
+NO_ANSWER = Message(
+    "predict_replay.no_answer",
+    "no answer: transfers of such messages were not measured with as many ranks, or messages would be joined, and no "
+    "timeline tells which of them would wait for others",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +54,9 @@ class Question:
     benchmark: Annotated[str | None, option("NAME", "one benchmark alone")] = None
     bandwidth: Annotated[float | None, option("RATIO", "bandwidth of the link over the profiled one, such as 2")] = None
     no_negotiation: Annotated[bool, flag("--no-negotiation", "ranks do not agree before they send")] = False
-    fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
+    fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes), shorter than profiled", count)] = (
+        None
+    )
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
     slow_rank: Annotated[float | None, option("RATIO", "one rank computes so many times as long, such as 2")] = None
     output: TableOrJson = "table"
@@ -82,13 +89,15 @@ def replay(question: Question) -> None:
             str(row["benchmark"]),
             f"{row['variant']} {row['scale']}",
             _say_change(question) or name,
-            _ms(time_s),
+            NOT_KNOWN if time_s is None else _ms(time_s),
             "" if time_s is None else f"{time_s / row['rebuilt_s']:.2f}",
         ]
         for row in found
         for name, time_s in row["what_if_s"].items()
     ]
     print(say_table(["benchmark", "scale", "what if", "step ms", "of the rebuilt"], asked, kinds="kkwnn"))
+    if any(time_s is None for row in found for time_s in row["what_if_s"].values()):
+        print(NO_ANSWER())
     errors = [abs(row["relative_error_ratio"]) for row in found]
     print(SUMMARY(steps=len(found), median=statistics.median(errors), worst=max(errors), goal=GOAL_RATIO))
 
@@ -180,7 +189,7 @@ def _rebuild(results: Path, profile: Profile, changes: dict[str, Change]) -> dic
 
 
 def _ask(step: StepParts, change: Change, transfers: pd.DataFrame | None) -> float | None:
-    """Return what a changed step takes [s]; None: transfers of its messages' size were not measured."""
+    """Return what a changed step takes [s]; None: not known."""
     time_s = replay_step(step, change, transfers)
     return None if math.isnan(time_s) else time_s
 

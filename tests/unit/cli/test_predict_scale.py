@@ -180,6 +180,11 @@ def test_replays_of_all_timelines(tmp_path, capsys):
     assert row["rebuilt_s"] == pytest.approx(0.5)
     assert math.isclose(row["what_if_s"]["what if"], 0.5 + 0.1 + 0.348)
     assert row["timed_s"] is None
+    unknown = ["predict", "replay", str(tmp_path), "--fusion", "1024"]  # no transfers were measured
+    assert call(unknown) == 0
+    assert predict_replay.NO_ANSWER() in capsys.readouterr().out
+    assert call([*unknown, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["replays"][0]["what_if_s"] == {"what if": None}
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def _split(table: pd.DataFrame, begins: Floats, start_s: float, step_s: float, l
                 agreement_s=agreement_s,
                 copies_s=max(last_s - begin_s - transfer_s, 0.0),
                 transfer_s=transfer_s,
-                tensors_bytes=tuple(transfer["bytes"].astype(float)),
+                tensors_bytes=tuple(transfer["bytes"].fillna(0.0).astype(float)),
             )
         )
         ready_s = asked_s - request_s
@@ -227,7 +227,10 @@ def _mean_message(messages: Sequence[MessageParts]) -> MessageParts:
 
 
 def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.DataFrame | None = None) -> float:
-    """Return the duration of a step [s]: of the last of several in a row; NaN if shorter messages were not measured.
+    """Return the duration of a step [s]: of the last of several in a row; NaN if it is not known.
+
+    That is where transfers of shorter messages were not measured, and where messages would only be joined: a timeline
+    does not tell which of them would wait for others.
 
     Parameters
     ----------
@@ -239,6 +242,8 @@ def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.Dat
         Measured transfers of as many ranks (``bytes, time_s``), which tell what shorter messages take; None: not
         measured.
     """
+    if len(step.messages) > 1 and change.fusion_bytes >= max(one.size_bytes for one in step.messages):
+        return math.nan
     changed = replace(step, messages=tuple(_change_messages(step.messages, change, transfers)))
     if any(math.isnan(message.transfer_s) for message in changed.messages):
         return math.nan

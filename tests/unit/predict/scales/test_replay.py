@@ -76,6 +76,13 @@ def test_sizes_that_were_not_measured_have_no_answer(transfers):
     assert math.isnan(replay_step(STEP, Change(fusion_bytes=65536.0), transfers))
 
 
+def test_messages_are_not_joined():
+    step = StepParts((MESSAGE, MESSAGE), 0.005, 0.0)
+    transfers = pd.DataFrame({"bytes": [65_536, 131_072], "time_s": [0.0006, 0.0010]})
+    assert math.isnan(replay_step(step, Change(fusion_bytes=262_144.0), transfers))
+    assert replay_step(step, Change(fusion_bytes=65_536.0), transfers) > replay_step(step)
+
+
 def test_messages_travel_while_others_are_computed():
     early = replace(MESSAGE, compute_s=0.010, others_s=0.0)
     late = replace(MESSAGE, compute_s=0.020, others_s=0.0)
