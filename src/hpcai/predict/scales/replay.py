@@ -139,48 +139,69 @@ def split_steps(spans: pd.DataFrame, cycles: pd.DataFrame, steps: pd.DataFrame) 
     )
     begins = np.sort(cycles["time_s"].to_numpy(float))
     windows = list(zip(steps["start_s"].to_numpy(float), steps["duration_s"].to_numpy(float), strict=True))
-    found = [_split(table, begins, *window) for window in windows]
-    usual = statistics.mode(len(one.messages) for one in found) if found else 0
-    whole = [window for window, one in zip(windows, found, strict=True) if len(one.messages) == usual]
-    if not usual or not whole:
-        raise ParseError(NO_MESSAGES(steps=len(found), messages=usual))
+    seen = [list(_see_messages(table, *window)) for window in windows]
+    usual = statistics.mode(map(len, seen)) if seen else 0
+    if not usual:
+        raise ParseError(NO_MESSAGES(steps=len(seen), messages=usual))
+    steps_seen = list(zip(seen, windows, strict=True))
+    undivided = [_split(messages, begins, *window) for messages, window in steps_seen]
     # The shortest negotiation of all is the agreement; what is longer waits for the slowest rank.
-    least_s = min((one.others_s for step in found for one in step.messages if one.others_s > 0), default=0.0)
-    return [_split(table, begins, *window, least_s) for window in whole]
+    least_s = min((one.others_s for step in undivided for one in step.messages if one.others_s > 0), default=0.0)
+    return [_split(messages, begins, *window, least_s) for messages, window in steps_seen if len(messages) == usual]
 
 
-def _split(table: pd.DataFrame, begins: Floats, start_s: float, step_s: float, least_s: float = 0.0) -> StepParts:
-    """Split a step into its parts, where ranks that are ready agree within a time."""
+@dataclass(frozen=True)
+class _Seen:
+    """When a timeline saw the parts of a message [s]; ``asked_s``: the last tensor completes it."""
+
+    asked_s: float
+    agreed_s: float
+    begin_s: float
+    end_s: float
+    transfer_s: float
+    tensors_bytes: tuple[float, ...]
+
+
+def _see_messages(table: pd.DataFrame, start_s: float, step_s: float) -> Iterator[_Seen]:
+    """Yield the messages of a step in their order."""
     own = table[(table["end_s"] > start_s) & (table["start_s"] < start_s + step_s)]
-    messages: list[MessageParts] = []
-    ready_s = last_s = start_s
     for transfer in _transfers(own):
         tensors = own[own["tensor"].isin(set(transfer["tensor"]))]
         asked = tensors[tensors["activity"].str.startswith("NEGOTIATE_")]
         operation = tensors[tensors["activity"] == "ALLREDUCE"]
         if asked.empty or operation.empty:
             continue
-        # The last tensor of a message completes it; one that was ready before its predecessors goes after them.
-        asked_s = max(float(asked["start_s"].max()), ready_s)
-        agreed_s, begin_s = _end(asked), float(operation["start_s"].min())
-        transfer_s = _end(transfer) - float(transfer["start_s"].min())
+        yield _Seen(
+            asked_s=float(asked["start_s"].max()),
+            agreed_s=_end(asked),
+            begin_s=float(operation["start_s"].min()),
+            end_s=_end(operation),
+            transfer_s=_end(transfer) - float(transfer["start_s"].min()),
+            tensors_bytes=tuple(transfer["bytes"].fillna(0.0).astype(float)),
+        )
+
+
+def _split(seen: Sequence[_Seen], begins: Floats, start_s: float, step_s: float, least_s: float = 0.0) -> StepParts:
+    """Split a step into its parts, where ranks that are ready agree within a time."""
+    messages: list[MessageParts] = []
+    ready_s = last_s = start_s
+    for one in seen:
+        asked_s = max(one.asked_s, ready_s)  # what was ready before its predecessors goes after them
         request_s = min(_request_s(begins, asked_s), asked_s - ready_s)
-        waited_s = max(min(agreed_s, begin_s) - asked_s - least_s, 0.0)
-        # A message that was agreed upon earlier waits until the one before it has travelled.
-        agreement_s = max(begin_s - max(asked_s + waited_s, last_s), 0.0)
-        last_s = _end(operation)
+        waited_s = max(min(one.agreed_s, one.begin_s) - asked_s - least_s, 0.0)
         messages.append(
             MessageParts(
                 compute_s=asked_s - request_s - ready_s,
                 request_s=request_s,
                 others_s=waited_s,
-                agreement_s=agreement_s,
-                copies_s=max(last_s - begin_s - transfer_s, 0.0),
-                transfer_s=transfer_s,
-                tensors_bytes=tuple(transfer["bytes"].fillna(0.0).astype(float)),
+                # A message that was agreed upon earlier waits until the one before it has travelled.
+                agreement_s=max(one.begin_s - max(asked_s + waited_s, last_s), 0.0),
+                copies_s=max(one.end_s - one.begin_s - one.transfer_s, 0.0),
+                transfer_s=one.transfer_s,
+                tensors_bytes=one.tensors_bytes,
             )
         )
-        ready_s = asked_s - request_s
+        ready_s, last_s = asked_s - request_s, one.end_s
     return StepParts(tuple(messages), max(start_s + step_s - last_s, 0.0), step_s)
 
 
