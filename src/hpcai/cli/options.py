@@ -42,15 +42,17 @@ class Group(TyperGroup):
         print(f"{ctx.get_help()}\n\nerror: expected a command", file=sys.stderr)
         raise typer.Exit(1)
 
+    def first_sentence(self, ctx: Any, name: str) -> str:  # noqa: ANN401 - as above
+        """Return what a command does."""
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str(LONGEST_HELP) if command else ""
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
         """Write the list of commands."""
         listed = self.list_commands(ctx)
         for heading, names in (self.sections or {"Commands": listed}).items():
-            commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(heading):
-                formatter.write_dl(
-                    [(name, command.get_short_help_str(LONGEST_HELP)) for name, command in commands if command]
-                )
+                formatter.write_dl([(name, self.first_sentence(ctx, name)) for name in names if name in listed])
 
 
 class Command(TyperCommand):

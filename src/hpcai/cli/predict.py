@@ -8,14 +8,15 @@ from typer.main import get_command
 
 from hpcai.cli.options import Group
 
-MODULES = {
-    "hpl": "hpcai.cli.predict_hpl",
-    "replay": "hpcai.cli.predict_replay",
-    "round": "hpcai.cli.predict_round",
-    "scale": "hpcai.cli.predict_scale",
-    "step": "hpcai.cli.predict_step",
-    "training": "hpcai.cli.predict_training",
+PREDICTORS = {
+    "hpl": "Time and rate of HPL on nodes with processors and GPUs.",
+    "replay": "Profiled steps rebuilt from their timelines, and what if.",
+    "round": "Time to solution in rounds of MLPerf HPC, also later ones.",
+    "scale": "Time of a step at other ranks, batches and messages.",
+    "step": "Time of a training step from its measured blocks.",
+    "training": "Time of a data-parallel training step.",
 }
+"""What each predicts; its command is `hpcai.cli.predict_NAME`."""
 
 
 class Predictors(Group):
@@ -23,10 +24,14 @@ class Predictors(Group):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - Typer does not export the type
         """Return the names of all predictors."""
-        return list(MODULES)
+        return list(PREDICTORS)
+
+    def first_sentence(self, ctx: Any, name: str) -> str:  # noqa: ANN401, ARG002 - as above
+        """Return what a predictor predicts, without importing it."""
+        return PREDICTORS[name]
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ANN401, ARG002 - as above
         """Return a predictor, or None."""
-        if cmd_name not in MODULES:
+        if cmd_name not in PREDICTORS:
             return None
-        return cast("TyperCommand", get_command(import_module(MODULES[cmd_name]).app))
+        return cast("TyperCommand", get_command(import_module(f"hpcai.cli.predict_{cmd_name}").app))

@@ -99,7 +99,7 @@ class Question:
     output: TableJsonOrCsv = "table"
 
 
-@app.command(cls=Command, short_help="Time and rate of HPL on nodes with processors and GPUs.", epilog=_EPILOGUE)
+@app.command(cls=Command, epilog=_EPILOGUE)
 @takes(Question)
 def hpl(question: Question) -> None:
     """Predict the time, rate and efficiency of HPL (High-Performance Linpack) on nodes with processors and GPUs.

@@ -41,8 +41,7 @@ SUMMARY = Message(
 )
 NO_ANSWER = Message(
     "predict_replay.no_answer",
-    "no answer: transfers of such messages were not measured with as many ranks, or messages would be joined, and no "
-    "timeline tells which of them would wait for others",
+    "no answer: transfers of such messages were not measured with as many ranks",
 )
 
 
@@ -54,15 +53,13 @@ class Question:
     benchmark: Annotated[str | None, option("NAME", "one benchmark alone")] = None
     bandwidth: Annotated[float | None, option("RATIO", "bandwidth of the link over the profiled one, such as 2")] = None
     no_negotiation: Annotated[bool, flag("--no-negotiation", "ranks do not agree before they send")] = False
-    fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes), shorter than profiled", count)] = (
-        None
-    )
+    fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
     slow_rank: Annotated[float | None, option("RATIO", "one rank computes so many times as long, such as 2")] = None
     output: TableOrJson = "table"
 
 
-@app.command(cls=Command, short_help="Profiled steps rebuilt from their timelines, and what if.", epilog=EXAMPLE)
+@app.command(cls=Command, epilog=EXAMPLE)
 @takes(Question)
 def replay(question: Question) -> None:
     """Rebuild the typical step of each profiled run as a graph, and ask what it would take under other conditions.

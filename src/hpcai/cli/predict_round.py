@@ -100,8 +100,7 @@ def predict_round(asked: Asked) -> None:
         write_asked_json(asked.json, found)
 
 
-app.command("round", cls=Command, short_help="Time to solution in rounds of MLPerf HPC, also later ones.",
-            epilog=EPILOGUE)(predict_round)  # fmt: skip
+app.command("round", cls=Command, epilog=EPILOGUE)(predict_round)
 
 
 def _check(asked: Asked) -> None:

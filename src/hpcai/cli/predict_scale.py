@@ -84,7 +84,7 @@ class Question:
     figure: Annotated[Path | None, option("FILE", "also draw the held-out scales, as SVG")] = None
 
 
-@app.command(cls=Command, short_help="Time of a step at other ranks, batches and messages.", epilog=EXAMPLE)
+@app.command(cls=Command, epilog=EXAMPLE)
 @takes(Question)
 def scale(question: Question) -> None:
     """Predict a step at another scale: the timed step at its batch, contention, the slowest rank, and the exchange.

@@ -48,7 +48,7 @@ class Question:
     output: TableOrJson = "table"
 
 
-@app.command(cls=Command, short_help="Time of a training step from its measured blocks.", epilog=EXAMPLE)
+@app.command(cls=Command, epilog=EXAMPLE)
 @takes(Question)
 def step(question: Question) -> None:
     """Predict training steps as the sum of their fused blocks, each timed alone, next to the same steps measured.

@@ -90,7 +90,7 @@ class Question:
     output: TableJsonOrCsv = "table"
 
 
-@app.command(cls=Command, short_help="Time of a data-parallel training step.", epilog=EXAMPLE)
+@app.command(cls=Command, epilog=EXAMPLE)
 @takes(Question)
 def training(question: Question) -> None:
     """Model the time of a data-parallel training step: layers by the roofline, gradients by a ring allreduce.
