@@ -3,8 +3,7 @@
 The replay knows one profiled run as it is (`hpcai predict replay`). Measured steps are interleaved: each round trains
 as profiled and with each change in turn. A change is judged by its ratio to the step without it, because a profiled run
 of one minute is not the timed runs of the next ones. The slow rank gets half of its core: 2 of every 4 ms, by the cpu
-controller of cgroup v1, which this needs. The rebuilt steps stand before: as profiled, and with many messages; from the
-latter longer messages are asked for.
+controller of cgroup v1, which this needs. The rebuilt steps stand before: as profiled, and with many messages.
 """
 
 import statistics
@@ -27,13 +26,9 @@ from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, StepParts,
 
 ROUNDS, RANKS, GOAL_RATIO = 5, 2, 0.10
 BENCHMARKS = ("cosmoflow_tiny", "deepcam_tiny", "extreme_weather_tiny", "opencatalyst_tiny", "resnet50_tiny")
-USUAL, SHORT, LONG = "as profiled", "messages of 64 KiB", "64 KiB, then 64 MiB"
-LONGEST_BYTES = 2**26
-"""Horovod's own largest message."""
 SETTABLE: dict[str, tuple[Change, dict[str, object]]] = {
-    USUAL: (AS_PROFILED, {}),
-    SHORT: (WHAT_IF[SHORT], {"fusion_bytes": 65536}),
-    LONG: (Change(fusion_bytes=LONGEST_BYTES), {"fusion_bytes": LONGEST_BYTES}),
+    "as profiled": (AS_PROFILED, {}),
+    "messages of 64 KiB": (WHAT_IF["messages of 64 KiB"], {"fusion_bytes": 65536}),
     "cycle of 5 ms": (WHAT_IF["cycle of 5 ms"], {"cycle_time_s": 5e-3}),
     "one rank half as fast": (WHAT_IF["one rank half as fast"], {}),
 }
@@ -60,17 +55,17 @@ def _transfers(report: AllreduceReport) -> pd.DataFrame:
 
 def _compare(benchmark: str, folder: Path, transfers: pd.DataFrame) -> None:
     data = prepared(_plan(benchmark, {}), folder)
-    step, divided = (_profiled(benchmark, name, data, folder) for name in (USUAL, SHORT))
+    step = _profiled(benchmark, "as profiled", data, folder)
+    _profiled(benchmark, "messages of 64 KiB", data, folder)
     measured: dict[str, list[float]] = {name: [] for name in SETTABLE}
     for number in range(ROUNDS):
         for place, (name, (change, point)) in enumerate(SETTABLE.items()):
             raw = folder / f"{place}_{number}"
             with _half_speed(raw) if change.slow_ratio > 1 else nullcontext():
                 measured[name].append(time_step(_plan(benchmark, point), data, raw)[0])
+    base, base_s = measured[next(iter(SETTABLE))], replay_step(step, AS_PROFILED, transfers)
     for name, (change, _) in SETTABLE.items():
-        profiled, base = (divided, measured[SHORT]) if name == LONG else (step, measured[USUAL])
-        replayed_s, base_s = replay_step(profiled, change, transfers), replay_step(profiled)
-        measured_s = statistics.median(measured[name])
+        replayed_s, measured_s = replay_step(step, change, transfers), statistics.median(measured[name])
         ratios = sorted(one / other for one, other in zip(measured[name], base, strict=True))
         ratio = statistics.median(ratios)
         print(

@@ -41,7 +41,8 @@ SUMMARY = Message(
 )
 NO_ANSWER = Message(
     "predict_replay.no_answer",
-    "no answer: transfers of such messages were not measured with as many ranks",
+    "no answer: transfers of such messages were not measured with as many ranks, or messages would be joined, and no "
+    "timeline tells which of them would wait for others",
 )
 
 
@@ -53,7 +54,9 @@ class Question:
     benchmark: Annotated[str | None, option("NAME", "one benchmark alone")] = None
     bandwidth: Annotated[float | None, option("RATIO", "bandwidth of the link over the profiled one, such as 2")] = None
     no_negotiation: Annotated[bool, flag("--no-negotiation", "ranks do not agree before they send")] = False
-    fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes)", count)] = None
+    fusion: Annotated[int | None, option("BYTES", "largest message (fusion_bytes), shorter than profiled", count)] = (
+        None
+    )
     cycle_ms: Annotated[float | None, option("MS", "Horovod's cycle (cycle_time_s)")] = None
     slow_rank: Annotated[float | None, option("RATIO", "one rank computes so many times as long, such as 2")] = None
     output: TableOrJson = "table"

@@ -21,7 +21,7 @@ _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """Errors of file systems that cannot sync a folder by itself."""
 
 
-def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+def read_regular(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file; a folder, FIFO or device is refused without opening it.
 
     Opening a FIFO blocks, reading a device may never end, and a sparse file can be larger than memory.
@@ -41,10 +41,10 @@ def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     finally:
         os.close(descriptor)
     # Another size: it changes meanwhile, or one call does not return as much (Linux: 2 GiB).
-    return content if len(content) == size_bytes else path.read_bytes()
+    return content if len(content) == size_bytes else Path(path).read_bytes()
 
 
-def regular_bytes(path: Path) -> int:
+def regular_bytes(path: Path | str) -> int:
     """Return the size of a regular file, without opening it.
 
     Raises
@@ -52,7 +52,7 @@ def regular_bytes(path: Path) -> int:
     OSError
         If it does not exist, or is not a regular file.
     """
-    facts = path.stat()
+    facts = os.stat(path)  # a Path for each of half a million files would take as long as reading them
     if not stat.S_ISREG(facts.st_mode):
         words = "a folder" if stat.S_ISDIR(facts.st_mode) else "no regular file"
         raise OSError(errno.EINVAL, f"found {words}, expected a file", str(path))

@@ -68,8 +68,8 @@ class Examination(Generic[Result]):
 
         def work(number: int) -> Result:
             group = groups[number]
-            files = [self._root / path for path in self._paths[group.start : group.stop]]
-            found = self._module.examine_together(files) if several else in_parallel(self._examine, files)
+            paths = self._paths[group.start : group.stop]
+            found = self._module.examine_together(self._root, paths) if several else in_parallel(self._examine, paths)
             return self._conclude(group.start, found)
 
         with closing(in_forks(work, len(groups), self._processes)) as results:
@@ -77,8 +77,8 @@ class Examination(Generic[Result]):
                 self._progress(len(group))
                 yield result
 
-    def _examine(self, file: Path) -> Finding:
-        return finding_of(partial(self._module.examine, file))
+    def _examine(self, path: str) -> Finding:
+        return finding_of(partial(self._module.examine, self._root / path))
 
     def _step_by_step(self, steps: Sequence[Sequence[Callable[[], Any]]]) -> Iterator[Result]:
         flat = list(chain.from_iterable(steps))

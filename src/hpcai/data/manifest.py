@@ -1,6 +1,7 @@
 """Dataset manifest: every file with size, checksums and records; create, read, write and verify it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -13,7 +14,7 @@ from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Message, at
 from hpcai.data.examine import Examination
 from hpcai.data.module import DataModule, FileFacts, Finding
-from hpcai.data.table import ODD_PART, Table
+from hpcai.data.table import ODD_PART, Table, accepts
 from hpcai.data.tabled import content_digest, read_tabled, write_tabled
 
 NOT_AS_EXPECTED = Message("manifest.not_as_expected", "{files} of its files are not as expected:\n{problems}")
@@ -156,18 +157,24 @@ def _entries(
     root: Path, paths: Sequence[str], first: int, found: Sequence[Finding]
 ) -> tuple[Table[FileEntry], list[str]]:
     """Return sound files as a table, and what is wrong with the others."""
-    entries, problems = [], []
-    for path, finding in zip(paths[first : first + len(found)], found, strict=True):
-        if isinstance(finding, DatasetError):
-            problems.append(str(finding))
-            continue
-        try:
-            entries.append(FileEntry(path=path, **vars(finding)))
-        except ValidationError as error:
-            odd = error.errors()[0]
-            words = ODD_FACTS(file=path, field=odd["loc"][0], found=odd["input"], reason=odd["msg"])
-            problems.append(at(str(root), words))
-    return Table.of(FileEntry, entries), problems
+    pairs = list(zip(paths[first : first + len(found)], found, strict=True))
+    problems = [str(one) for _, one in pairs if isinstance(one, DatasetError)]
+    sound = [(path, one) for path, one in pairs if isinstance(one, FileFacts)]
+    values = {"path": [path for path, _ in sound]}
+    values |= {field.name: [getattr(one, field.name) for _, one in sound] for field in fields(FileFacts)}
+    if not accepts(FileEntry, values):
+        problems += [words for path, one in sound for words in _odd_facts(root, path, one)]
+    return Table.of_values(FileEntry, values), problems
+
+
+def _odd_facts(root: Path, path: str, found: FileFacts) -> list[str]:
+    try:
+        FileEntry(path=path, **vars(found))
+    except ValidationError as error:
+        odd = error.errors()[0]
+        words = ODD_FACTS(file=path, field=odd["loc"][0], found=odd["input"], reason=odd["msg"])
+        return [at(str(root), words)]
+    return []
 
 
 def verify_dataset(

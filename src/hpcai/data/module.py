@@ -124,9 +124,9 @@ class DataModule(ABC, Generic[Data]):
             Names file, place, what was found, what was expected and what to do.
         """
 
-    def examine_together(self, files: Sequence[Path]) -> list[Finding]:
-        """Return what `examine` finds for each of some files, or what is wrong with it."""
-        return [finding_of(partial(self.examine, file)) for file in files]
+    def examine_together(self, root: Path, paths: Sequence[str]) -> list[Finding]:
+        """Return what `examine` finds for each of some files below a root, or what is wrong with it."""
+        return [finding_of(partial(self.examine, root / path)) for path in paths]
 
     def steps(self, file: Path) -> Sequence[Callable[[], Any]]:
         """Return what `examine` does as calls that several processes can share; by default it is one.

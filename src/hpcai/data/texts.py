@@ -3,6 +3,7 @@
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, overload
 
@@ -20,9 +21,16 @@ class Texts(Sequence[str]):
     def of(cls, texts: Iterable[str]) -> "Texts":
         """Return some texts, even names of files that are no text."""
         letters, ends = bytearray(), array("Q")
-        for text in texts:
-            letters += os.fsencode(text)
-            ends.append(len(letters))
+        remaining = iter(texts)
+        while block := list(islice(remaining, BLOCK)):
+            encoded = os.fsencode("".join(block))
+            if encoded.isascii():  # a byte per letter
+                ends.extend(islice(accumulate(map(len, block), initial=len(letters)), 1, None))
+                letters += encoded
+                continue
+            for text in block:
+                letters += os.fsencode(text)
+                ends.append(len(letters))
         return cls(letters, ends, range(len(ends)))
 
     def __len__(self) -> int:

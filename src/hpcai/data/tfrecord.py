@@ -149,17 +149,21 @@ def split_records(content: Content, name: str) -> Iterator[memoryview]:
         Names the file and the record (counted from 0) of the first damage.
     """
     data, position, index = memoryview(content.data), 0, 0
-    while position < len(data):
-        place = f"{name}: record {index}"
-        if len(data) - position < HEADER.size:
-            raise _cut(place, content, len(data) - position, HEADER.size)
+    size_bytes = len(data)
+    while position < size_bytes:
+        start = position + HEADER.size
+        if start > size_bytes:
+            raise _cut(name, index, content, size_bytes - position, HEADER.size)
         length, expected = HEADER.unpack_from(data, position)
-        _check(place, data[position : position + 8], expected, "a flipped bit in its length, or trailing data")
-        start, end = position + HEADER.size, position + FRAME_BYTES + length
-        if end > len(data):
-            raise _cut(place, content, len(data) - position, FRAME_BYTES + length)
-        payload = data[start : start + length]
-        _check(place, payload, FOOTER.unpack_from(data, start + length)[0], "a flipped bit")
+        if masked_crc32c(data[position : position + 8]) != expected:
+            meaning = "a flipped bit in its length, or trailing data"
+            raise _flipped(name, index, data[position : position + 8], expected, meaning)
+        end = start + length + FOOTER.size
+        if end > size_bytes:
+            raise _cut(name, index, content, size_bytes - position, FRAME_BYTES + length)
+        payload, (expected,) = data[start : start + length], FOOTER.unpack_from(data, start + length)
+        if masked_crc32c(payload) != expected:
+            raise _flipped(name, index, payload, expected, "a flipped bit")
         yield payload
         position, index = end, index + 1
     if content.problem:
@@ -168,20 +172,19 @@ def split_records(content: Content, name: str) -> Iterator[memoryview]:
         raise DatasetError(f"{name}: record 0: found an empty file, expected at least one record; {REPAIR}")
 
 
-def _check(place: str, data: memoryview, expected: int, meaning: str) -> None:
-    found = masked_crc32c(data)
-    if found != expected:
-        raise DatasetError(
-            f"{place}: found {found:08x} as checksum of {len(data)} bytes, expected {expected:08x}: {meaning}; {REPAIR}"
-        )
+def _flipped(name: str, index: int, data: memoryview, expected: int, meaning: str) -> DatasetError:
+    return DatasetError(
+        f"{name}: record {index}: found {masked_crc32c(data):08x} as checksum of {len(data)} bytes, "
+        f"expected {expected:08x}: {meaning}; {REPAIR}"
+    )
 
 
-def _cut(place: str, content: Content, found_bytes: int, expected_bytes: int) -> DatasetError:
+def _cut(name: str, index: int, content: Content, found_bytes: int, expected_bytes: int) -> DatasetError:
     reason = content.problem or f"the tail of the file is cut; {REPAIR}"
-    return DatasetError(f"{place}: found {found_bytes} bytes of it, expected {expected_bytes}: {reason}")
+    return DatasetError(f"{name}: record {index}: found {found_bytes} bytes of it, expected {expected_bytes}: {reason}")
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path | str) -> bytes:
     """Return the bytes of a dataset file.
 
     Raises

@@ -134,8 +134,10 @@ def test_cubes_that_are_read_together(
     cut(paths[4], 4)
     paths[6].unlink()
     expected = [repr(finding_of(partial(small_cubes().examine, path))) for path in paths]
-    assert list(map(repr, small_cubes().examine_together(paths))) == expected
-    assert [isinstance(one, DatasetError) for one in small_cubes().examine_together(paths[4:7])] == [True, False, True]
+    names = [f"train/{path.name}" for path in paths]
+    assert list(map(repr, small_cubes().examine_together(tmp_path, names))) == expected
+    found = small_cubes().examine_together(tmp_path, names[4:7])
+    assert [isinstance(one, DatasetError) for one in found] == [True, False, True]
 
 
 @pytest.mark.parametrize("harm", ["frames", "tail", "bytes"])

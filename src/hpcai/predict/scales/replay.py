@@ -45,8 +45,6 @@ class MessageParts:
         Into and out of the fusion buffer, and all else of the operation that is no transfer.
     tensors_bytes
         Size of each tensor in it, in their order.
-    with_previous
-        Whether ranks agreed on it and on the message before at once: then Horovod would fuse them, but for their size.
     """
 
     compute_s: float
@@ -56,7 +54,6 @@ class MessageParts:
     copies_s: float
     transfer_s: float
     tensors_bytes: tuple[float, ...]
-    with_previous: bool = False
 
     @property
     def size_bytes(self) -> float:
@@ -188,7 +185,6 @@ def _split(seen: Sequence[_Seen], begins: Floats, start_s: float, step_s: float,
     """Split a step into its parts, where ranks that are ready agree within a time."""
     messages: list[MessageParts] = []
     ready_s = last_s = start_s
-    sent_s = -math.inf
     for one in seen:
         asked_s = max(one.asked_s, ready_s)  # what was ready before its predecessors goes after them
         request_s = min(_request_s(begins, asked_s), asked_s - ready_s)
@@ -203,10 +199,9 @@ def _split(seen: Sequence[_Seen], begins: Floats, start_s: float, step_s: float,
                 copies_s=max(one.end_s - one.begin_s - one.transfer_s, 0.0),
                 transfer_s=one.transfer_s,
                 tensors_bytes=one.tensors_bytes,
-                with_previous=one.agreed_s <= sent_s,
             )
         )
-        ready_s, last_s, sent_s = asked_s - request_s, one.end_s, one.begin_s
+        ready_s, last_s = asked_s - request_s, one.end_s
     return StepParts(tuple(messages), max(start_s + step_s - last_s, 0.0), step_s)
 
 
@@ -246,17 +241,17 @@ def typical_step(steps: Sequence[StepParts]) -> StepParts:
 
 
 def _mean_message(messages: Sequence[MessageParts]) -> MessageParts:
-    """Return a message with the mean parts of the same one in several steps; what is no time is of the middle one."""
-    times = [field.name for field in fields(MessageParts) if field.name.endswith("_s")]
+    """Return a message with the mean parts of the same one in several steps; tensors are those of the middle one."""
+    times = [field.name for field in fields(MessageParts) if field.name != "tensors_bytes"]
     means = {name: statistics.fmean(getattr(one, name) for one in messages) for name in times}
-    middle = messages[len(messages) // 2]
-    return MessageParts(**means, tensors_bytes=middle.tensors_bytes, with_previous=middle.with_previous)
+    return MessageParts(**means, tensors_bytes=messages[len(messages) // 2].tensors_bytes)
 
 
 def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.DataFrame | None = None) -> float:
-    """Return the duration of a step [s]: of the last of several in a row.
+    """Return the duration of a step [s]: of the last of several in a row; NaN if it is not known.
 
-    NaN if it is not known, where transfers of other messages were not measured.
+    That is where transfers of shorter messages were not measured, and where messages would only be joined: a timeline
+    does not tell which of them would wait for others.
 
     Parameters
     ----------
@@ -265,9 +260,11 @@ def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.Dat
     change
         What is different.
     transfers
-        Measured transfers of as many ranks (``bytes, time_s``), which tell what other messages take; None: not
+        Measured transfers of as many ranks (``bytes, time_s``), which tell what shorter messages take; None: not
         measured.
     """
+    if len(step.messages) > 1 and change.fusion_bytes >= max(one.size_bytes for one in step.messages):
+        return math.nan
     changed = replace(step, messages=tuple(_change_messages(step.messages, change, transfers)))
     if any(math.isnan(message.transfer_s) for message in changed.messages):
         return math.nan
@@ -282,10 +279,7 @@ def _change_messages(
     # All ranks agree within the cycle that sees the last request (Horovod's RunLoopOnce): a longer cycle delays the
     # request alone.
     more_s = 0.0 if math.isnan(change.cycle_s) else change.cycle_s - DEFAULT_CYCLE_S
-    fused = messages
-    if not math.isnan(change.fusion_bytes):
-        fused = [new for one in _agreed_at_once(messages) for new in _fuse_again(one, change.fusion_bytes, transfers)]
-    for message in fused:
+    for message in itertools.chain.from_iterable(_divide(one, change.fusion_bytes, transfers) for one in messages):
         short_s = min(latency_s, message.transfer_s)
         found = replace(
             message,
@@ -295,50 +289,33 @@ def _change_messages(
         yield found if change.negotiated else replace(found, request_s=0.0, agreement_s=0.0)
 
 
-def _agreed_at_once(messages: Sequence[MessageParts]) -> list[list[MessageParts]]:
-    """Return messages in their order, those together that ranks agreed on at once."""
-    found: list[list[MessageParts]] = []
-    for message in messages:
-        if found and message.with_previous:
-            found[-1].append(message)
-        else:
-            found.append([message])
-    return found
+def _divide(message: MessageParts, fusion_bytes: float, transfers: pd.DataFrame | None) -> Iterator[MessageParts]:
+    """Yield a message as several of at most a size, where no tensor is divided.
 
-
-def _fuse_again(
-    messages: Sequence[MessageParts], fusion_bytes: float, transfers: pd.DataFrame | None
-) -> Iterator[MessageParts]:
-    """Yield what Horovod makes of messages agreed on at once if each has at most a size; no tensor is divided.
-
-    They travel one after another once all would have: cores that compute send as well. Where accelerators compute,
-    messages that become ready earlier travel meanwhile, and this is an upper bound.
+    They travel one after another once the message would have, agreed upon at once: cores that compute send as well.
+    Where accelerators compute, messages that become ready earlier travel meanwhile, and this is an upper bound.
     """
-    parts = _fuse([size for one in messages for size in one.tensors_bytes], fusion_bytes)
-    if parts == [one.tensors_bytes for one in messages]:
-        yield from messages
+    parts = _fuse(message.tensors_bytes, fusion_bytes)
+    if len(parts) == 1:
+        yield message
         return
-    first, *others = messages
-    size_bytes = sum(one.size_bytes for one in messages)
-    known_s = sum(_time_of(transfers, one.size_bytes) for one in messages)
-    copies_s, transfer_s = (sum(getattr(one, name) for one in messages) for name in ("copies_s", "transfer_s"))
-    between_s = statistics.fmean(one.agreement_s for one in others) if others else 0.0
+    whole_s = _time_of(transfers, message.size_bytes)
     for place, tensors in enumerate(parts):
         yield replace(
-            messages[-1],
-            compute_s=0.0 if place else sum(one.compute_s for one in messages),
-            agreement_s=between_s if place else first.agreement_s,
-            copies_s=copies_s * sum(tensors) / size_bytes if size_bytes else math.nan,
-            transfer_s=transfer_s * _time_of(transfers, sum(tensors)) / known_s,
+            message,
+            compute_s=0.0 if place else message.compute_s,
+            agreement_s=0.0 if place else message.agreement_s,
+            copies_s=message.copies_s * sum(tensors) / message.size_bytes,
+            transfer_s=message.transfer_s * _time_of(transfers, sum(tensors)) / whole_s,
             tensors_bytes=tensors,
         )
 
 
 def _fuse(tensors_bytes: Sequence[float], fusion_bytes: float) -> list[tuple[float, ...]]:
-    """Return the tensors of each message, as Horovod fuses them in their order."""
+    """Return the tensors of each message, as Horovod fuses them in their order; NaN: all in one."""
     parts: list[tuple[float, ...]] = []
     for size_bytes in tensors_bytes:
-        if parts and sum(parts[-1]) + size_bytes <= fusion_bytes:
+        if parts and not sum(parts[-1]) + size_bytes > fusion_bytes:
             parts[-1] = (*parts[-1], size_bytes)
         else:
             parts.append((size_bytes,))

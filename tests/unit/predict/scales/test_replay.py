@@ -76,31 +76,11 @@ def test_sizes_that_were_not_measured_have_no_answer(transfers):
     assert math.isnan(replay_step(STEP, Change(fusion_bytes=65536.0), transfers))
 
 
-TRANSFERS = pd.DataFrame({"bytes": [65_536, 131_072, 262_144], "time_s": [0.0006, 0.0010, 0.0016]})
-
-
-def test_messages_that_were_agreed_on_at_once_are_joined():
-    second = replace(MESSAGE, compute_s=0.0, others_s=0.004, agreement_s=0.0006, with_previous=True)
-    step = StepParts((MESSAGE, second), 0.005, 0.0)
-    profiled_s = replay_step(step)
-    assert profiled_s == pytest.approx(0.0427 + 0.0028)
-    joined_s = replay_step(step, Change(fusion_bytes=262_144.0), TRANSFERS)
-    assert joined_s == pytest.approx(profiled_s - 0.0006 - 0.0040 + 0.0040 * 1.6 / 2.0)
-    assert replay_step(step, Change(fusion_bytes=131_072.0), TRANSFERS) == pytest.approx(profiled_s), "nothing to join"
-
-
-def test_messages_that_were_agreed_on_one_after_another_are_not_joined():
+def test_messages_are_not_joined():
     step = StepParts((MESSAGE, MESSAGE), 0.005, 0.0)
-    assert replay_step(step, Change(fusion_bytes=262_144.0), TRANSFERS) == pytest.approx(replay_step(step))
-    assert replay_step(step, Change(fusion_bytes=65_536.0), TRANSFERS) > replay_step(step)
-
-
-def test_joined_messages_of_sizes_that_were_not_measured_have_no_answer():
-    step = StepParts((MESSAGE, replace(MESSAGE, with_previous=True)), 0.005, 0.0)
-    assert math.isnan(replay_step(step, Change(fusion_bytes=262_144.0), TRANSFERS[:2]))
-    unknown = replace(MESSAGE, tensors_bytes=(0.0, 0.0))
-    step = StepParts((unknown, replace(unknown, with_previous=True)), 0.005, 0.0)
-    assert math.isnan(replay_step(step, Change(fusion_bytes=262_144.0), TRANSFERS))
+    transfers = pd.DataFrame({"bytes": [65_536, 131_072], "time_s": [0.0006, 0.0010]})
+    assert math.isnan(replay_step(step, Change(fusion_bytes=262_144.0), transfers))
+    assert replay_step(step, Change(fusion_bytes=65_536.0), transfers) > replay_step(step)
 
 
 def test_messages_travel_while_others_are_computed():
@@ -141,6 +121,5 @@ def test_steps_of_several_messages_are_rebuilt():
     assert [message.size_bytes for message in step.messages] == [2048, 1024, 1024]
     assert [message.transfer_s for message in step.messages] == pytest.approx([0.001, 0.006, 0.003])
     assert [message.others_s for message in step.messages] == pytest.approx([0.0, 0.005, 0.005])
-    assert [message.with_previous for message in step.messages] == [False, False, True]
     assert replay_step(step) == pytest.approx(0.045)
     assert replay_step(step, Change(bandwidth_ratio=2.0)) == pytest.approx(0.045 - 0.003 - 0.0015)

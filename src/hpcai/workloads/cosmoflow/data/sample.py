@@ -67,8 +67,8 @@ def decode_sample(payload: bytes | memoryview, shape: Sequence[int]) -> tuple[Co
         If the message is damaged, a feature is missing, or a shape is wrong.
     """
     features = decode_example(payload)
-    missing = sorted({"x", "y"} - features.keys())
-    if missing:
+    if "x" not in features or "y" not in features:
+        missing = sorted({"x", "y"} - features.keys())
         raise DatasetError(at(f"feature {' and '.join(missing)}", NO_FEATURES(found=sorted(features), remedy=REPAIR)))
     cubes, y, expected_bytes = features["x"], features["y"], 2 * math.prod(shape)
     if isinstance(cubes, np.ndarray) or len(cubes) != 1:
