@@ -154,7 +154,7 @@ def _measure_all(tests: Sequence[HplTest], blas: BlasLibrary) -> Iterator[BlasRa
             reason = f"not measured: {rate.process_rows * rate.process_columns} processes on {len(cores)} cores"
             yield rate.model_copy(update={"reason": reason})
     plan = [rate for rate in plan if rate.process_rows * rate.process_columns <= len(cores)]
-    with _start_workers(blas.path, cores[: max((rate.simultaneous for rate in plan), default=0)]) as workers:
+    with _start_workers(blas, cores[: max((rate.simultaneous for rate in plan), default=0)]) as workers:
         for rate in plan:
             yield _measure(rate, workers[: rate.simultaneous])
 
@@ -199,15 +199,15 @@ def count_timings(rate: BlasRate, work: float, timings: Sequence[Timings]) -> Bl
 
 
 @contextmanager
-def _start_workers(path: str, cores: Sequence[int]) -> "Iterator[list[subprocess.Popen[str]]]":
+def _start_workers(blas: BlasLibrary, cores: Sequence[int]) -> "Iterator[list[subprocess.Popen[str]]]":
     """Start one measuring process per core; each ends when its input ends."""
-    command = [sys.executable, "-m", "hpcai.machine.hpl.routines", path]
+    command = [sys.executable, "-m", "hpcai.machine.hpl.routines", blas.path]
     with ExitStack() as stack:
         yield [
             stack.enter_context(
                 subprocess.Popen(
                     command,
-                    env={**os.environ, **ONE_THREAD},
+                    env={**os.environ, **ONE_THREAD, **blas.environment},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,

@@ -280,15 +280,17 @@ def _find_program(command: Sequence[str], built: HplBuild | None) -> tuple[Progr
     blas, launcher = find_blas(), find_launcher()
     no_launcher = "" if launcher else f"not measured: mpirun is not installed; Open MPI, which comes with {PACKAGE}"
     words = tuple(build_command(launcher or "", "{processes}"))
-    return Program(words, environment=ONE_THREAD), blas, blas.reason or no_launcher
+    return Program(words, environment={**ONE_THREAD, **blas.environment}), blas, blas.reason or no_launcher
 
 
 def _built_program(built: HplBuild) -> tuple[Program, BlasLibrary, str]:
     launcher = shutil.which("mpirun")
     reason = built.reason or ("" if launcher else "mpirun is not on the PATH")
     program = Program.of_site(build_command(launcher or "", "{processes}", built.program))
-    program = replace(program, rank=Path(built.program).name[:COMM], environment=ONE_THREAD)
-    return program, BlasLibrary(built.library_path, built.library), reason and f"not measured: {reason}"
+    blas = BlasLibrary.at(built.library_path) if built.library_path else BlasLibrary(name=built.library)
+    environment = {**ONE_THREAD, **blas.environment}
+    program = replace(program, rank=Path(built.program).name[:COMM], environment=environment)
+    return program, blas, reason and f"not measured: {reason}"
 
 
 def find_launcher() -> str | None:

@@ -128,6 +128,15 @@ def test_more_processes_than_cores_are_not_started(monkeypatch: pytest.MonkeyPat
     assert run.measured_time_s is None
 
 
+def test_ranks_get_what_the_library_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    launcher = write_launcher(tmp_path, 'echo "$OPENBLAS_CORETYPE $OPENBLAS_NUM_THREADS" > hpccoutf.txt')
+    blas = BlasLibrary("/lib/libblas.so.3", "libblas.so.3", environment={"OPENBLAS_CORETYPE": "SkylakeX"})
+    monkeypatch.setattr(hpl_run, "find_blas", lambda: blas)
+    monkeypatch.setattr(hpl_run, "find_launcher", lambda: str(launcher))
+    hpl_run.run_hpl([{"order": 2000, "block": 64}], tmp_path / "raw", attempts=1)
+    assert (tmp_path / "raw/hpccoutf-2000-64-1x1-1.txt").read_text() == "SkylakeX 1\n"
+
+
 def test_missing_programs_are_a_reason_not_a_crash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     report = HplReport.model_validate_json(hpl_run.run_hpl([{"order": 2000, "block": 64}], tmp_path / "raw"))
