@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, TypeVar
 
 from hpcai.core.errors import ParseError
-from hpcai.core.messages import Message
+from hpcai.core.messages import Message, at
 from hpcai.mlperf_hpc.rounds.index import SourceIndex
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.runs import read_run
@@ -20,6 +20,11 @@ from hpcai.parsers.identify import describe
 from hpcai.parsers.mllog import Mllog, parse_mllog
 
 BAD_NAME = Message("reading.bad_name", "found the name {name!r} for a round, expected text that tables can hold")
+OF_A_STUDY = Message(
+    "reading.of_a_study",
+    "found the results of a study, expected published logs; `hpcai mlperf submit {source} --output DIR` writes them as "
+    "a submission and checks it, and the study's own report analyses them",
+)
 
 
 def check_submission(submission: Submission) -> Iterator[Repair]:
@@ -218,11 +223,8 @@ def _read_log(look: Look[T], place: Place, content: bytes) -> tuple[LoggedRun, T
 
 
 def _no_log(source: Path, repairs: Sequence[Repair]) -> ParseError:
-    if (source / "runs").is_dir():
-        return ParseError(
-            f"{source}: found the results of a study, expected published logs; `hpcai mlperf submit {source} --output "
-            "DIR` writes them as a submission and checks it, and the study's own report analyses them"
-        )
+    if any((source / "runs").glob("*/*/*/*/record.json")):
+        return ParseError(at(str(source), OF_A_STUDY(source=source)))
     return ParseError(
         f"{source}: found no log, expected result_N.txt files below ORG/results/SYSTEM/[strong|weak/]BENCHMARK; "
         "name a result repository, a folder of one, a log, or an archive" + _said(repairs)

@@ -6,7 +6,7 @@ import pytest
 from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
 
 from hpcai.core.errors import ParseError
-from hpcai.mlperf_hpc.rounds.reading import read_round, visit_round
+from hpcai.mlperf_hpc.rounds.reading import OF_A_STUDY, read_round, visit_round
 from hpcai.mlperf_hpc.rounds.source import read_start
 from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS, repair_table
 
@@ -229,6 +229,15 @@ def test_what_holds_no_result_is_refused(tmp_path, make, words):
     with pytest.raises(ParseError, match=words) as caught:
         read_round(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(("place", "is_study"), [("runs/one/fp32/n1x1/r1", True), ("runs", False)])
+def test_the_results_of_a_study_are_told_from_a_folder_named_runs(tmp_path, place, is_study):
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / place / "record.json").touch()
+    with pytest.raises(ParseError) as caught:
+        read_round(tmp_path)
+    assert bool(OF_A_STUDY.find_in(str(caught.value))) == is_study
 
 
 def test_two_rounds_in_one_folder_are_refused(tmp_path):
