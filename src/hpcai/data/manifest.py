@@ -162,9 +162,9 @@ def _entries(
     sound = [(path, one) for path, one in pairs if isinstance(one, FileFacts)]
     values = {"path": [path for path, _ in sound]}
     values |= {field.name: [getattr(one, field.name) for _, one in sound] for field in fields(FileFacts)}
-    if not accepts(FileEntry, values):
-        problems += [words for path, one in sound for words in _odd_facts(root, path, one)]
-    return Table.of_values(FileEntry, values), problems
+    if accepts(FileEntry, values):
+        return Table.of_values(FileEntry, values), problems
+    return Table.of(FileEntry, []), problems + [words for path, one in sound for words in _odd_facts(root, path, one)]
 
 
 def _odd_facts(root: Path, path: str, found: FileFacts) -> list[str]:

@@ -167,11 +167,12 @@ def test_damaged_years_in_their_order(
     assert str(caught.value).splitlines()[1:] == expected
 
 
-def test_a_name_that_no_manifest_may_have(tmp_path: Path, processes: str) -> None:
+@pytest.mark.parametrize("name", ["a\nb.tfrecord", "a\udcffb.tfrecord"])
+def test_a_name_that_no_manifest_may_have(tmp_path: Path, processes: str, name: str) -> None:
     write_split(tmp_path / "train", 4)
     (tmp_path / "validation").mkdir()
     file = min((tmp_path / "train").iterdir())
-    file.rename(file.with_name("a\nb.tfrecord"))
+    file.rename(file.with_name(name))
     with refused(DatasetError, NOT_AS_EXPECTED, files=1) as caught:
         cubes_of(tmp_path)
     assert ODD_FACTS.find_in(str(caught.value))
