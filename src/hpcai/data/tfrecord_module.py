@@ -56,10 +56,7 @@ class TfrecordDataModule(DataModule[Data]):
     def _finding(self, file: str, data: bytes | DatasetError) -> Finding:
         if isinstance(data, DatasetError):
             return data
-        try:
-            return self._facts(file, data, unpack_content(data, self.compressed))
-        except DatasetError as error:
-            return error
+        return finding_of(lambda: self._facts(file, data, unpack_content(data, self.compressed)))
 
     def _facts(self, file: str, data: bytes, content: Content) -> FileFacts:
         offsets, position = [], 0
