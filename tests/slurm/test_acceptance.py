@@ -40,6 +40,9 @@ def campaign(cluster, tmp_path_factory):
     folder = tmp_path_factory.mktemp("acceptance")
     campaign = SlurmCampaign(folder, cluster, rows, acceptance=SETTINGS, requires_acceptance="1 h")
     edit_yaml(campaign.folder / "config/benchmarks/slow.yaml", data__train_samples=48)  # for six ranks as well
+    # Copies need arrays larger than the caches, which may be hundreds of MiB: the jobs have all memory of their node.
+    node_mib = cluster.run("sinfo", "--noheader", "--partition=cpu", "--format=%m").stdout.split()[0]
+    edit_yaml(campaign.folder / "config/machines/box.yaml", memory_bytes=f"{int(node_mib)} MiB")
     return campaign
 
 

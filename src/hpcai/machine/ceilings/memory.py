@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.text import say_bytes
 from hpcai.machine.ceilings.agreement import further_rounds
+from hpcai.machine.ceilings.free_memory import free_memory
 from hpcai.machine.ceilings.sampling import CeilingReport, NotMeasured, Sample, Way, report_of
 from hpcai.machine.subprocess_measure import (
     THIS_PYTHON,
@@ -37,8 +37,8 @@ UNKNOWN_CORE_CACHE_BYTES = 16 << 20
 TIMES_CACHE = 4
 """Ratio of array size to total cache size (STREAM's rule: McCalpin, FAQ)."""
 SMALLEST_ARRAY_BYTES = 64 << 20
-MEMORY_SHARE = 0.25
-"""Share of the free memory for all arrays together."""
+MEMORY_SHARE = 0.5
+"""Share of the free memory (`free_memory`) for all arrays together."""
 ARRAY_BYTES_GPU = 1 << 30
 
 
@@ -125,11 +125,12 @@ def _array_bytes(threads: int, cores: Iterable[int]) -> tuple[int, str]:
     most = max(stream.arrays for stream in STREAMS)
     cache_bytes = last_level_cache_bytes(cores)
     wanted = max(SMALLEST_ARRAY_BYTES, TIMES_CACHE * cache_bytes // threads)
-    room = int(MEMORY_SHARE * psutil.virtual_memory().available) // (most * threads)
+    free = free_memory()
+    room = int(MEMORY_SHARE * free.size_bytes) // (most * threads)
     if room * threads < 2 * cache_bytes:
         return 0, (
-            f"a quarter of the free memory gives each of {threads} threads arrays of {say_bytes(room)}: "
-            f"too little beside {say_bytes(cache_bytes)} of cache"
+            f"half of the free memory ({say_bytes(free.size_bytes)}, limited by {free.limited_by}) gives each of "
+            f"{threads} threads arrays of {say_bytes(room)}: too little beside {say_bytes(cache_bytes)} of cache"
         )
     return min(wanted, room) // 4096 * 4096, ""
 

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from hpcai.machine.ceilings import agreement, memory
+from hpcai.machine.ceilings.free_memory import FreeMemory
 from hpcai.machine.ceilings.memory import (
     UNKNOWN_CACHE_BYTES,
     UNKNOWN_CORE_CACHE_BYTES,
@@ -81,6 +82,19 @@ def test_too_little_memory_is_a_reason(monkeypatch):
     report = measure()
     assert report.samples == ()
     assert "too little beside" in report.not_measured[0].reason
+
+
+def test_arrays_fit_the_memory_of_the_job(monkeypatch):
+    monkeypatch.setattr(memory, "last_level_cache_bytes", lambda _cores: 300 << 20)
+    monkeypatch.setattr(memory, "free_memory", lambda: FreeMemory(7 << 30, "SLURM_MEM_PER_NODE"))
+    arrays_bytes, problem = memory._array_bytes(2, [0, 1])
+    assert not problem
+    assert arrays_bytes >= 300 << 20  # twice the cache, by two threads
+    assert 2 * 3 * arrays_bytes <= memory.MEMORY_SHARE * (7 << 30)
+    monkeypatch.setattr(memory, "free_memory", lambda: FreeMemory(3 << 30, "SLURM_MEM_PER_NODE"))
+    arrays_bytes, problem = memory._array_bytes(2, [0, 1])
+    assert arrays_bytes == 0
+    assert "SLURM_MEM_PER_NODE" in problem
 
 
 def test_a_thread_without_memory_is_a_reason_and_no_deadlock(monkeypatch):
