@@ -29,6 +29,7 @@ from hpcai.config.load import refuse_loose_files
 from hpcai.core.disturbance import Disturbance, Tolerance, is_disturbed
 from hpcai.core.messages import Message
 from hpcai.launchers.registry import default_launcher
+from hpcai.records.files import RUN_RECORDS
 
 LOGS = Path("logs/run")
 REPORT = Path("results/report.html")
@@ -172,7 +173,7 @@ class Start:
     @property
     def has_records(self) -> bool:
         """Whether there is something to report, and the workflow was not refused at its start."""
-        return bool(self.journals[0].jobs) and any((self.working / "results/runs").glob("*/*/*/r*/record.json"))
+        return bool(self.journals[0].jobs) and any((self.working / "results").glob(RUN_RECORDS))
 
     @property
     def is_reported(self) -> bool:

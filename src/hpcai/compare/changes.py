@@ -11,6 +11,7 @@ import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.compare.study import PointKey, Study
+from hpcai.records.files import RUN_RECORDS
 
 CATEGORIES = ("rules", "data", "settings", "code", "machine", "software")
 """In order of importance: with other rules or data, scores have another meaning."""
@@ -207,4 +208,4 @@ def _say(value: object) -> str:
 
 
 def _source(study: Study, detailed: bool) -> str:
-    return str(study.folder / "runs" / "*/*/*/*/record.json") if detailed else str(study.tables[0])
+    return str(study.folder / RUN_RECORDS) if detailed else str(study.tables[0])

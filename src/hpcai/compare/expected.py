@@ -21,7 +21,7 @@ from hpcai.core.table_files import read_parquet
 from hpcai.metrics.cells import divide
 from hpcai.metrics.scores.columns import REPEATED
 from hpcai.mlperf_hpc.analysis.system_families import name_family
-from hpcai.records.files import RECORD, read_record_text
+from hpcai.records.files import RUN_RECORDS, read_record_text
 from hpcai.records.run import RunRecord
 
 SAME = ("suite", "workload", "dataset", "quality_target", "division")
@@ -188,5 +188,5 @@ def _devices_of_round(systems: pd.DataFrame) -> dict[tuple[str, str], Device]:
 
 
 def _device_of_folder(folder: Path) -> Device | None:
-    record = next(folder.glob(f"runs/*/*/*/*/{RECORD}"), None)
+    record = next(folder.glob(RUN_RECORDS), None)
     return device_of_record(json.loads(read_record_text(record).text)) if record else None

@@ -6,14 +6,14 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, ValidationInfo
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, core_schema, to_json
 
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import regular_bytes
@@ -28,6 +28,8 @@ _BOUNDS = "_bounds"
 ODD_PART = re.compile(r"(?m)(?:^|/)\.{0,2}(?:/|$)")
 """An empty part of a path, or one that is ``.`` or ``..``; one path per line."""
 _MOST_LETTERS = 500
+_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+"""What a text of JSON cannot hold as it is (RFC 8259, section 7)."""
 
 
 @cache
@@ -176,15 +178,40 @@ class Table(Sequence[Row], Generic[Row]):
             for values in zip(*columns, strict=True):
                 yield dict(zip(kinds, values, strict=True))
 
+    def json_rows(self) -> bytes:
+        """Return the rows as JSON, separated by commas: what pydantic makes of `plain_rows`, in half the time."""
+        kinds = _kinds(self.row)
+        columns = [self._json_values(name, kind) for name, kind in kinds.items()]
+        row = ",".join(f'"{name}":{column_format}' for name, (column_format, _) in zip(kinds, columns, strict=True))
+        values = chain.from_iterable(zip(*(values for _, values in columns), strict=True))
+        return (",".join([f"{{{row}}}"] * len(self)) % tuple(values)).encode()
+
+    def _json_values(self, name: str, kind: Kind) -> tuple[str, Sequence[object]]:
+        """Return how a column's values are formatted, and the values."""
+        if kind == "text":
+            texts = self.texts(name)
+            if _ESCAPED.search("".join(texts)):
+                return "%s", [to_json(text).decode() for text in texts]
+            return '"%s"', texts
+        if kind == "numbers":
+            flat, lengths = self.lists(name)
+            if (lengths == 1).all():
+                return "[%d]", flat.tolist()
+            return "[%s]", [",".join(map(str, some)) for some in self._tuples(name)]
+        return ('"%08x"' if kind == "hexadecimal" else "%d"), self.numbers(name).tolist()
+
     def _values(self, name: str, kind: Kind) -> Sequence[object]:
         if kind == "text":
             return self.texts(name)
         if kind == "numbers":
-            flat, lengths = self.lists(name)
-            listed, ends = flat.tolist(), [0, *np.cumsum(lengths).tolist()]
-            return [tuple(listed[start:end]) for start, end in pairwise(ends)]
+            return self._tuples(name)
         numbers: list[int] = self.numbers(name).tolist()
         return [f"{number:08x}" for number in numbers] if kind == "hexadecimal" else numbers
+
+    def _tuples(self, name: str) -> list[tuple[int, ...]]:
+        flat, lengths = self.lists(name)
+        listed, ends = flat.tolist(), [0, *np.cumsum(lengths).tolist()]
+        return [tuple(listed[start:end]) for start, end in pairwise(ends)]
 
     def numbers(self, name: str) -> Array:
         """Return a column of numbers, unsigned, in the smallest type of their file."""
@@ -227,7 +254,7 @@ class Table(Sequence[Row], Generic[Row]):
         last = ""
         for start in range(0, len(self), BLOCK):
             texts = [last, *self[start : start + BLOCK].texts(name)]
-            if any(before > after for before, after in pairwise(texts)):
+            if texts != sorted(texts):
                 return False
             last = texts[-1]
         return True

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
-from pydantic_core import to_json
 
 from hpcai.config.base import Count, Settings
 from hpcai.core.errors import DatasetError
@@ -69,8 +68,7 @@ def content_digest(model: BaseModel, exclude: Set[str]) -> str:
         if table is not None:
             whole.update(b"[")
             for start in range(0, len(table), _AT_ONCE):
-                rows = to_json(list(table[start : start + _AT_ONCE].plain_rows()))
-                whole.update((b"," if start else b"") + rows[1:-1])
+                whole.update((b"," if start else b"") + table[start : start + _AT_ONCE].json_rows())
             whole.update(b"]")
     return whole.hexdigest()
 

@@ -14,6 +14,8 @@ from hpcai.records.run import Artefact, RunRecord
 from hpcai.records.shared_parts import with_shared_parts
 
 RECORD = "record.json"
+RUN_RECORDS = f"runs/*/*/*/r*/{RECORD}"
+"""Records of the runs in a study's folder of results: by benchmark, variant, scale and repeat."""
 RAW = "raw"
 """Subfolder of a published run with its raw files and the original of its record."""
 ATTEMPTS = "attempts"

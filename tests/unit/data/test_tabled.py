@@ -3,6 +3,7 @@ import random
 
 import numpy as np
 import pytest
+from pydantic_core import to_json
 from unit.data.data_samples import header, small_cubes, write_dataset
 
 from hpcai.config.benchmark import PackSettings
@@ -50,6 +51,14 @@ def test_a_table_gives_back_its_rows():
     assert table != table[1:]
     parts = [Table.of(FileEntry, rows[:100]), Table.of(FileEntry, rows[100:])]
     assert Table.stacked(FileEntry, parts) == table
+
+
+@pytest.mark.parametrize("path", ["train/{}", "train/ä{}\u2028\x7f", 'train/"{}"\\\\', "train/\x01%s%{}"])
+@pytest.mark.parametrize("offsets", [(0,), (), (0, 70, 5000)])
+def test_rows_are_written_as_pydantic_writes_them(path, offsets):
+    facts = entry(1).model_dump() | {"record_offsets": offsets}
+    table = Table.of(FileEntry, [FileEntry.model_construct(**facts | {"path": path.format(n)}) for n in range(3)])
+    assert b"[" + table.json_rows() + b"]" == to_json(list(table.plain_rows()))
 
 
 def test_parts_that_follow_each_other_are_written_as_a_copy_of_them(tmp_path, beside):

@@ -223,7 +223,9 @@ def _read_log(look: Look[T], place: Place, content: bytes) -> tuple[LoggedRun, T
 
 
 def _no_log(source: Path, repairs: Sequence[Repair]) -> ParseError:
-    if any((source / "runs").glob("*/*/*/*/record.json")):
+    from hpcai.records.files import RUN_RECORDS  # rounds are read without the model of a record
+
+    if any(source.glob(RUN_RECORDS)):
         return ParseError(at(str(source), OF_A_STUDY(source=source)))
     return ParseError(
         f"{source}: found no log, expected result_N.txt files below ORG/results/SYSTEM/[strong|weak/]BENCHMARK; "

@@ -22,7 +22,7 @@ from hpcai.mlperf_hpc.submission.model import (
 )
 from hpcai.mlperf_hpc.submission.run_files import read_submitted_run, require_one_file
 from hpcai.mlperf_hpc.submission.weak_groups import weak_systems
-from hpcai.records.files import read_record
+from hpcai.records.files import RUN_RECORDS, read_record
 from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
 
@@ -128,7 +128,7 @@ def collect(request: Request) -> Submission:
 
 def _records(request: Request, skipped: list[str]) -> Iterator[tuple[Path, RunRecord]]:
     """Yield the requested records with their folders; other records of the suite are listed as skipped."""
-    for path in sorted(request.results.glob("runs/*/*/*/r*/record.json")):
+    for path in sorted(request.results.glob(RUN_RECORDS)):
         if not _RUN.fullmatch(path.parent.name):
             continue
         record = read_record(path)
