@@ -7,8 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from traceback import format_exc
@@ -22,7 +21,6 @@ WORKER_ENDED = Message(
     "processes.worker_ended", "a process was ended from outside, perhaps for lack of memory; start this again"
 )
 _PROGRESS_S = 5.0
-_MOST_AT_ONCE = 16
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 _PR_SET_PDEATHSIG = 1
@@ -39,20 +37,22 @@ def in_processes(
     Parameters
     ----------
     work
-        Function to apply to each job: a module-level function, or a `functools.partial` of one.
+        Function to apply to each job.
     jobs
-        At least one.
+        The jobs.
     what
         Plural noun for the results, for the log.
     workers
         Number of processes; default: the usable processors.
+
+    Raises
+    ------
+    DatasetError
+        As `in_forks`.
     """
     started_s = told_s = time.monotonic()
-    workers = min(workers or len(os.sched_getaffinity(0)), len(jobs))
-    # Not "spawn": it would rerun the calling script in each worker, which breaks Snakemake scripts.
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        results = pool.map(work, jobs, chunksize=max(1, min(_MOST_AT_ONCE, len(jobs) // workers)))
+    workers = workers or len(os.sched_getaffinity(0))
+    with closing(in_forks(lambda number: work(jobs[number]), len(jobs), workers)) as results:
         for done, result in enumerate(results, 1):
             if done == len(jobs) or time.monotonic() - told_s >= _PROGRESS_S:
                 told_s = time.monotonic()

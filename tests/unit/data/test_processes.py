@@ -10,7 +10,7 @@ import pytest
 from unit.refusals import refused
 
 from hpcai.core.errors import DatasetError
-from hpcai.data.processes import WORKER_ENDED, in_forks
+from hpcai.data.processes import WORKER_ENDED, in_forks, in_processes
 
 
 def test_results_come_in_order() -> None:
@@ -57,6 +57,18 @@ def test_a_process_that_is_ended_from_outside() -> None:
 
     with refused(DatasetError, WORKER_ENDED):
         list(in_forks(work, 9, 2))
+    assert multiprocessing.active_children() == []
+
+
+def test_jobs_come_in_order_and_tell_of_a_process_that_is_ended_from_outside() -> None:
+    def work(job: str) -> str:
+        if job == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return job.upper()
+
+    assert list(in_processes(work, ["a", "b", "c"], "letters", 2)) == ["A", "B", "C"]
+    with refused(DatasetError, WORKER_ENDED):
+        list(in_processes(work, ["a", "killed"], "letters", 2))
     assert multiprocessing.active_children() == []
 
 

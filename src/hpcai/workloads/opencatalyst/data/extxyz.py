@@ -6,12 +6,10 @@ Follows the MLPerf HPC reference (open_catalyst/scripts/uncompress.py, then prep
 
 import io
 import lzma
-import multiprocessing
 import os
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from contextlib import closing
 from pathlib import Path
 
 import ase.io
@@ -21,6 +19,7 @@ from ase.constraints import FixAtoms
 
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Message, at
+from hpcai.data.processes import in_forks
 from hpcai.workloads.opencatalyst.data.container import file_name, write_graphs
 from hpcai.workloads.opencatalyst.data.graph import Graph, GraphLimits
 from hpcai.workloads.opencatalyst.data.neighbours import find_edges
@@ -63,16 +62,16 @@ def convert_pairs(source: Path, folder: Path, limits: GraphLimits) -> int:
         )
     targets = [folder / file_name(number) for number in range(len(pairs))]
     workers = min(len(os.sched_getaffinity(0)), MOST_WORKERS, len(pairs))
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
-        return sum(pool.map(partial(_convert, limits), pairs, targets))
+
+    def convert(number: int) -> int:
+        return write_graphs(targets[number], read_pair(pairs[number], limits))
+
+    with closing(in_forks(convert, len(pairs), workers)) as counts:
+        return sum(counts)
 
 
 def _lines_of(structures: Path) -> Path:
     return structures.with_name(structures.name.removesuffix(STRUCTURES) + LINES)
-
-
-def _convert(limits: GraphLimits, pair: Path, target: Path) -> int:
-    return write_graphs(target, read_pair(pair, limits))
 
 
 def read_pair(structures: Path, limits: GraphLimits) -> Iterator[Graph]:
