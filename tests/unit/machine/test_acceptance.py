@@ -74,6 +74,13 @@ def test_a_block_of_copies_is_total_work_over_total_time(monkeypatch):
     assert copy.values == pytest.approx((1.0, 0.5))
 
 
+def test_a_job_with_too_little_memory_is_no_broken_node(monkeypatch):
+    lacking = NotMeasured(kind="memory", backend="numpy", threads=1, reason="too little")
+    monkeypatch.setattr(acceptance, "measure_memory", lambda *_, **__: report_of([], [lacking]))
+    (copy,) = measure_node(asked("memory"))
+    assert (copy.measure, copy.failed, copy.values, copy.reason) == ("memory copy", False, (), "too little")
+
+
 def test_reads_from_memory_are_no_reads(monkeypatch):
     cold = {"kind": "storage_read", "page_cache": "cold"}
     samples = [sample("storage_write", "write and fsync"), sample(backend="read, O_DIRECT", **cold)]
