@@ -79,9 +79,17 @@ _V1 = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_f
 _V2 = _Files("memory.max", "memory.current", "inactive_file")
 
 
+_LIMITS_OF_SLURM = {
+    "SLURM_MEM_PER_NODE": None,
+    "SLURM_MEM_PER_CPU": "SLURM_CPUS_ON_NODE",
+    "SLURM_MEM_PER_GPU": "SLURM_GPUS_ON_NODE",
+}
+"""Variables that limit a job's memory, and those that tell how many of each there are on this node."""
+
+
 def _left_by_slurm(environment: Mapping[str, str]) -> Iterator[FreeMemory]:
-    """Yield the limit of the job less this process: it counts MiB per node or per core (sbatch(1)); 0 is no limit."""
-    for name, times in (("SLURM_MEM_PER_NODE", None), ("SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE")):
+    """Yield the limit of the job less this process: MiB per node, core or accelerator (sbatch(1)); 0 is no limit."""
+    for name, times in _LIMITS_OF_SLURM.items():
         try:
             limit_mib = int(environment[name]) * (int(environment[times]) if times else 1)
         except (KeyError, ValueError):

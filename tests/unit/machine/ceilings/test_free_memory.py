@@ -66,6 +66,7 @@ def test_a_group_that_is_used_up_leaves_nothing(free, tmp_path):
     [
         ({"SLURM_MEM_PER_NODE": "2048"}, "SLURM_MEM_PER_NODE"),
         ({"SLURM_MEM_PER_CPU": "512", "SLURM_CPUS_ON_NODE": "4"}, "SLURM_MEM_PER_CPU"),
+        ({"SLURM_MEM_PER_GPU": "1024", "SLURM_GPUS_ON_NODE": "2"}, "SLURM_MEM_PER_GPU"),
     ],
 )
 def test_a_job_of_slurm_leaves_its_limit_less_this_process(free, limits, name):
