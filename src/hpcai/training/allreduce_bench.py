@@ -6,9 +6,9 @@ The tensors are summed by the module and engine that exchange gradients in train
 import argparse
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.config.base import Engine
@@ -20,6 +20,9 @@ from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.records.files import write_json
 from hpcai.training.affinity import pin_to_own_cores
 from hpcai.training.ending import run_and_leave
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 NUMBER_BYTES = 4
 SIZES = tuple(4 * 4**power for power in range(13))
@@ -116,11 +119,13 @@ def _measure_size(
 ) -> None:
     import tensorflow as tf
 
-    values = tf.ones([size_bytes // NUMBER_BYTES], tf.float32)
-    warm = list(_slowest(values, WARM_UP))
+    from hpcai.training import collective
+
+    add = collective.summing(tf.ones([size_bytes // NUMBER_BYTES], tf.float32), tensor_name(size_bytes))
+    warm = list(_slowest(add, WARM_UP))
     # All ranks have seen the same times, so they decide alike.
     count = max(FEWEST_REPEATS, min(repeats, int(budget_s / warm[-1][0])))
-    timed = list(_slowest(values, count))
+    timed = list(_slowest(add, count))
     wrong = sum(is_wrong for _, is_wrong in timed)
     if wrong:
         missing.append(f"{size_bytes} bytes: {wrong} of {count} sums were wrong: their times are no measurement")
@@ -128,15 +133,14 @@ def _measure_size(
     samples += [AllreduceSample(size_bytes=size_bytes, duration_s=duration_s) for duration_s, _ in timed]
 
 
-def _slowest(values: "tf.Tensor", count: int) -> Iterator[tuple[float, bool]]:  # type: ignore[name-defined]  # noqa: F821
+def _slowest(add: "Callable[[], ArrayLike]", count: int) -> Iterator[tuple[float, bool]]:
     """Sum repeatedly; yield the time of the slowest rank [s], and whether any rank got a wrong sum."""
     import numpy as np
 
     from hpcai.training import collective
 
     for _ in range(count):
-        duration_s, total = collective.time_sum(values, tensor_name(len(values) * NUMBER_BYTES))
-        numbers = total.numpy()
+        duration_s, numbers = collective.time_sum(add)
         own = np.array([duration_s, float((numbers != numbers[0]).any()), numbers[0]])
         every = collective.gather(own, "allreduce.times")
         yield float(every[:, 0].max()), bool(every[:, 1].any() or (every[:, 2] != len(every)).any())

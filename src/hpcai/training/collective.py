@@ -3,12 +3,11 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib import import_module
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hpcai.config.base import AllreduceTopology, Compression
 from hpcai.config.runs import Point
@@ -265,18 +264,8 @@ def average_variables(variables: Sequence[tf.Variable]) -> None:
             variable.assign(mean)
 
 
-@cache
-def _sum_named(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return a compiled sum over all ranks: outside a graph Horovod gives every tensor the same name."""
-    compiled: Callable[[tf.Tensor], tf.Tensor] = tf.function(lambda values: _engine().reduce([values], "sum", name)[0])
-    return compiled
-
-
-def time_sum(values: tf.Tensor, name: str) -> tuple[float, tf.Tensor]:
-    """Return this rank's time for summing a tensor over all ranks [s], and the sum.
-
-    All ranks synchronise first. On an accelerator the sum is complete when one of its numbers has reached the host. The
-    first sum of a name takes longer, because it is compiled.
+def summing(values: tf.Tensor, name: str) -> Callable[[], ArrayLike]:
+    """Return a call that sums a tensor over all ranks as a training step does; its first call compiles.
 
     Parameters
     ----------
@@ -285,13 +274,15 @@ def time_sum(values: tf.Tensor, name: str) -> tuple[float, tf.Tensor]:
     name
         Name of the exchange in Horovod's timeline; a name used before is negotiated as in a training step.
     """
-    add = _sum_named(name)
+    return _engine().summing(values, name)
+
+
+def time_sum(add: Callable[[], ArrayLike]) -> tuple[float, NDArray[np.generic]]:
+    """Return this rank's time for a call of `summing` [s], after all ranks have synchronised, and the sum."""
     barrier()
     started_s = time.monotonic()
-    total = add(values)
-    if "GPU" in total.device:
-        total[0].numpy()
-    return time.monotonic() - started_s, total
+    total = add()
+    return time.monotonic() - started_s, np.asarray(total)
 
 
 def gather(row: NDArray[np.generic], name: str) -> NDArray[np.generic]:

@@ -1,12 +1,12 @@
 """Interface of every engine: the primitives used by :mod:`hpcai.training.collective`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hpcai.config.runs import Point
 
@@ -58,6 +58,9 @@ class Collectives(Protocol):
     def reduce_each(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
         """Return sums or means over all ranks; the engine decides how tensors are fused."""
 
+    def summing(self, values: tf.Tensor, name: str) -> Callable[[], ArrayLike]:
+        """Return a call that sums a tensor over all ranks as a training step does; it returns when the sum is there."""
+
     def group_mean(self, values: tf.Tensor, name: str) -> tf.Tensor:
         """Return the mean over the ranks that share batch-norm statistics, differentiable."""
 
@@ -72,3 +75,23 @@ class Collectives(Protocol):
 
     def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
         """Return the rows of all ranks in rank order; ranks may have different numbers of rows."""
+
+
+Reduce = Callable[[Sequence[tf.Tensor], Reduction, str], list[tf.Tensor]]
+"""`Collectives.reduce` of an engine."""
+
+
+def summing_in_graph(reduce: Reduce, values: tf.Tensor, name: str) -> Callable[[], ArrayLike]:
+    """Return `Collectives.summing` of an engine whose training step is a graph of TensorFlow.
+
+    The sum is compiled: outside a graph Horovod gives every tensor the same name.
+    """
+    add = tf.function(lambda given: reduce([given], "sum", name)[0])
+
+    def run() -> tf.Tensor:
+        total = add(values)
+        if "GPU" in total.device:
+            total[0].numpy()  # complete when one of its numbers has reached the host
+        return total
+
+    return run

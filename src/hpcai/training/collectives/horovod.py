@@ -4,15 +4,15 @@
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hpcai.config.runs import Point
-from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
+from hpcai.training.collectives.base import Ranks, Reduction, rank_groups, summing_in_graph
 from hpcai.training.rendezvous import reveal_secret
 
 _OPERATIONS = {"sum": hvd.Sum, "mean": hvd.Average}
@@ -52,6 +52,10 @@ class HorovodCollectives:
         """Return sums or means, fused according to Horovod's threshold and cycle time."""
         operation = _OPERATIONS[reduction]
         return [hvd.allreduce(one, op=operation, name=f"{name}.{number}") for number, one in enumerate(tensors)]
+
+    def summing(self, values: tf.Tensor, name: str) -> Callable[[], ArrayLike]:
+        """Return a call of a compiled sum."""
+        return summing_in_graph(self.reduce, values, name)
 
     def group_mean(self, values: tf.Tensor, name: str) -> tf.Tensor:
         """Return the mean over the group's process set; its gradient is the mean of the gradients."""

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import tensorflow as tf
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hpcai.config.runs import Point
 from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
@@ -100,6 +100,13 @@ class JaxCollectives:
         every = self.gather(own[np.newaxis], name)
         total = every.sum(axis=0, dtype=own.dtype)
         return tf.constant(total / self._ranks.size if reduction == "mean" else total, own.dtype)
+
+    def summing(self, values: tf.Tensor, name: str) -> Callable[[], ArrayLike]:  # noqa: ARG002  JAX needs no names
+        """Return a call of a compiled sum of what lies on the ranks' devices already, as gradients do."""
+        everywhere, own = PartitionSpec(), PartitionSpec(AXES)
+        every = jax.make_array_from_process_local_data(NamedSharding(self._mesh, own), np.asarray(values)[np.newaxis])
+        add = jax.jit(on_each_rank(lambda part: jax.lax.psum(part[0], AXES), self._mesh, own, everywhere))
+        return lambda: add(every).block_until_ready()
 
     def group_mean(self, values: jax.Array, name: str) -> jax.Array:  # noqa: ARG002  JAX needs no names
         """Return the mean over the ranks that share batch-norm statistics; its gradient is the mean of the gradients.

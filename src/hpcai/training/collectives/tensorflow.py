@@ -16,11 +16,11 @@ from itertools import count
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from tensorflow.python.eager import context
 
 from hpcai.config.runs import Point
-from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
+from hpcai.training.collectives.base import Ranks, Reduction, rank_groups, summing_in_graph
 from hpcai.training.collectives.meeting import Meeting, free_address, places_of
 
 SILENCE_LIMIT_S = 7 * 86400.0
@@ -84,6 +84,10 @@ class TensorflowCollectives:
     def reduce_each(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
         """Return sums or means, one exchange each, without fusion."""
         return [self._reduce(one, reduction, f"{name}.{number}") for number, one in enumerate(tensors)]
+
+    def summing(self, values: tf.Tensor, name: str) -> Callable[[], ArrayLike]:
+        """Return a call of a compiled sum."""
+        return summing_in_graph(self.reduce, values, name)
 
     def group_mean(self, values: tf.Tensor, name: str) -> tf.Tensor:
         """Return the mean over the group; its gradient is the mean of the gradients, as in Horovod."""

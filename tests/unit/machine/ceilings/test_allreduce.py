@@ -52,17 +52,18 @@ def test_real_ranks_sum_and_report():
     assert (links["time_min_s"] > 0).all()
 
 
-def test_the_engine_tensorflow_times_calls_and_says_that_it_has_no_timeline():
+@pytest.mark.parametrize("engine", ["tensorflow", "jax"])
+def test_other_engines_time_calls_and_say_that_they_have_no_timeline(engine):
     launch = (sys.executable, "-m", "hpcai.training.spawn", "-np", "2")
-    report = measure(launch, engine="tensorflow", options=("--sizes", "4,4096", "--repeats", "3"))
+    report = measure(launch, engine=engine, options=("--sizes", "4,4096", "--repeats", "3"))
     assert report.not_measured == ()
-    assert (report.engine, report.ranks, report.nodes) == ("tensorflow", 2, 1)
-    assert report.transfers_missing == (NO_TIMELINE(engine="tensorflow"),)
+    assert (report.engine, report.ranks, report.nodes) == (engine, 2, 1)
+    assert report.transfers_missing == (NO_TIMELINE(engine=engine),)
     links = link_rows(report, "allreduce.json")
-    assert set(links["engine"]) == {"tensorflow"}
+    assert set(links["engine"]) == {engine}
     assert set(links["what"]) == {"call"}
-    assert set(link_fit_rows(report, "x")["engine"]) == {"tensorflow"}
-    assert allreduce_ceiling(report, "x")["backend"].item() == "tensorflow"
+    assert set(link_fit_rows(report, "x")["engine"]) == {engine}
+    assert allreduce_ceiling(report, "x")["backend"].item() == engine
 
 
 @pytest.mark.parametrize(
