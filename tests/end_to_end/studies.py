@@ -43,8 +43,8 @@ def take_over(source, target):
 class SpawningProject(Project):
     """A project whose ranks need no Horovod to start."""
 
-    def snakemake(self, *arguments, config=()):
-        return super().snakemake(*arguments, "--default-resources", "launcher=spawn", config=config)
+    def snakemake(self, *arguments, **options):
+        return super().snakemake(*arguments, "--default-resources", "launcher=spawn", **options)
 
 
 def engine_study(folder, engine):
