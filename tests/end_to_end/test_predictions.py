@@ -7,8 +7,10 @@ import sys
 import pandas as pd
 import pytest
 
+from hpcai.metrics.scaling.model_limits import NOT_CALIBRATED, TOO_EFFICIENT
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.training.layers import LayerList, count_parameters
+from hpcai.predict.what_if.step_model import SLOW_EXCHANGE, UNEVEN_BATCH
 from hpcai.records.files import read_part
 
 # Kernels, steps and HPL take minutes, however few of them.
@@ -64,9 +66,12 @@ def test_predictions_never_pose_as_measurements(predicted):
     predictions = table(predicted, "predictions")
     assert set(predictions["question"]) == {"scale", "link", "precision", "compression"}
     assert predictions["method"].str.startswith("modelled").all()
+    # On a fast processor a step of this small network is little but overhead, which no model here describes.
+    refusals = (NOT_CALIBRATED, UNEVEN_BATCH, TOO_EFFICIENT, SLOW_EXCHANGE)
     without = predictions[predictions["step_s"].isna()]
-    assert without["reason"].ne("").all()
-    assert predictions["step_s"].gt(0).any()
+    said = [{one for one in refusals if one.find_in(reason) is not None} for reason in without["reason"]]
+    assert all(said), without["reason"].to_list()
+    assert predictions["step_s"].gt(0).any() or {NOT_CALIBRATED} in said
     bare = predictions[predictions["step_s"].notna() & predictions["step_low_s"].isna()]
     assert bare["interval_basis"].ne("").all()
     chart = json.loads((predicted.directory / "results/figures/scaling.json").read_text())

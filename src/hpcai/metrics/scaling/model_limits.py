@@ -16,6 +16,11 @@ NOT_COVERED = Message(
     "model_limits.not_covered",
     "no estimate: {share} of the work is covered, expected at least {least:.0%}",
 )
+NOT_CALIBRATED = Message(
+    "model_limits.not_calibrated",
+    "no prediction: the measured computation is {ratio:.3g} times the modelled one, expected {low:g} to {high:g}: the "
+    "model does not describe what takes the time",
+)
 LEAST_COVERED_RATIO = 0.90
 """Least share of a step's operations and memory traffic that must have an estimate (the smaller share counts):
 omitted work takes time as well, by an unknown amount."""
@@ -41,10 +46,7 @@ def why_not_calibrated(calibration_ratio: float) -> str:
     low, high = CALIBRATION_RATIOS
     if low <= calibration_ratio <= high:
         return ""
-    return (
-        f"no prediction: the measured computation is {calibration_ratio:.3g} times the modelled one, expected {low:g} "
-        f"to {high:g}: the model does not describe what takes the time"
-    )
+    return NOT_CALIBRATED(ratio=calibration_ratio, low=low, high=high)
 
 
 def is_too_efficient(efficiency_ratio: float) -> bool:
