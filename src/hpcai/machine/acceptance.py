@@ -161,7 +161,8 @@ def _memory(asked: argparse.Namespace) -> Iterator[Series]:
         if values:
             done = {"values": tuple(values), "setting": f"{asked.cores} threads"}
             yield _missing(f"memory {operation}", "", failed=False).model_copy(update=done)
-    if reason:  # perhaps the job has too little memory; where other nodes have enough, the comparison says so
+    # Perhaps the job has too little memory; where other nodes have enough, the comparison says so.
+    if reason and not rates["copy"]:
         yield _missing(MEASURES["memory"], reason, failed=False)
 
 
