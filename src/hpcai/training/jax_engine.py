@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 import tensorflow as tf
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 from numpy.typing import NDArray
 
 from hpcai.config.machine import Device, Precision
@@ -25,7 +25,7 @@ from hpcai.config.runs import Point
 from hpcai.core.accelerators import find_accelerators, model_of, uuids_of, visible_names
 from hpcai.training.accelerators import position_of
 from hpcai.training.affinity import accelerator_of
-from hpcai.training.collectives.jax import AXES, double_precision, mesh_of_ranks, on_each_rank
+from hpcai.training.collectives.jax import AXES, EVERYWHERE, OWN, double_precision, mesh_of_ranks, on_each_rank
 from hpcai.training.engine import weights_digest
 from hpcai.training.workload import Batch, Streams, Workload
 
@@ -35,7 +35,6 @@ little work in float32."""
 ON_GPUS = {"xla_gpu_force_conv_nhwc": True}
 """Options of XLA: by default it puts channels first for 3-D convolutions, and transposes to find slower algorithms of
 cuDNN."""
-EVERYWHERE, OWN = PartitionSpec(), PartitionSpec(AXES)
 Arrays = list[jax.Array]
 
 

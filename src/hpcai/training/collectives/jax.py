@@ -22,6 +22,8 @@ from hpcai.training.collectives.meeting import MEETING_LIMIT_S, Meeting, free_ad
 
 GROUP, MEMBER = AXES = ("group", "member")
 """Axes of the mesh of all ranks' devices: groups that share batch-norm statistics, and ranks within a group."""
+EVERYWHERE, OWN = PartitionSpec(), PartitionSpec(AXES)
+"""One array for all ranks, and one whose first axis has an element for each rank."""
 
 
 def mesh_of_ranks(point: Point | None) -> Mesh:
@@ -103,9 +105,8 @@ class JaxCollectives:
 
     def summing(self, values: tf.Tensor, name: str) -> Callable[[], ArrayLike]:  # noqa: ARG002  JAX needs no names
         """Return a call of a compiled sum of what lies on the ranks' devices already, as gradients do."""
-        everywhere, own = PartitionSpec(), PartitionSpec(AXES)
-        every = jax.make_array_from_process_local_data(NamedSharding(self._mesh, own), np.asarray(values)[np.newaxis])
-        add = jax.jit(on_each_rank(lambda part: jax.lax.psum(part[0], AXES), self._mesh, own, everywhere))
+        every = self._of_each(np.asarray(values))
+        add = jax.jit(on_each_rank(lambda part: jax.lax.psum(part[0], AXES), self._mesh, OWN, EVERYWHERE))
         return lambda: add(every).block_until_ready()
 
     def group_mean(self, values: jax.Array, name: str) -> jax.Array:  # noqa: ARG002  JAX needs no names
@@ -133,10 +134,12 @@ class JaxCollectives:
 
     def _gather_bytes(self, own: NDArray[np.generic]) -> NDArray[np.uint8]:
         """Return the bytes of all ranks' arrays, (ranks, bytes)."""
-        flat = np.frombuffer(own.tobytes(), np.uint8)[np.newaxis]
-        every = jax.make_array_from_process_local_data(NamedSharding(self._mesh, PartitionSpec(AXES)), flat)
-        everywhere = NamedSharding(self._mesh, PartitionSpec())
-        return np.array(jax.jit(_same, out_shardings=everywhere)(every))
+        every = self._of_each(np.frombuffer(own.tobytes(), np.uint8))
+        return np.array(jax.jit(_same, out_shardings=NamedSharding(self._mesh, EVERYWHERE))(every))
+
+    def _of_each(self, own: NDArray[np.generic]) -> jax.Array:
+        """Return an array of all ranks' parts, of which this rank gives its own."""
+        return jax.make_array_from_process_local_data(NamedSharding(self._mesh, OWN), own[np.newaxis])
 
 
 def _same(values: jax.Array) -> jax.Array:

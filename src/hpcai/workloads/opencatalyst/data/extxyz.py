@@ -61,7 +61,7 @@ def convert_pairs(source: Path, folder: Path, limits: GraphLimits) -> int:
             f"pairs of *{STRUCTURES} and *{LINES}; {REPAIR}"
         )
     targets = [folder / file_name(number) for number in range(len(pairs))]
-    workers = min(len(os.sched_getaffinity(0)), MOST_WORKERS, len(pairs))
+    workers = min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
     def convert(number: int) -> int:
         return write_graphs(targets[number], read_pair(pairs[number], limits))
