@@ -1,7 +1,7 @@
 """Compile blocks as a function that computes them one after the other and reads the clock in between."""
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,14 +14,16 @@ from hpcai.machine.blocks.trace import READ, Block, halve
 
 IGNORED = ("_class", "_gradient_op_type", "_output_shapes", "shared_name", "container")
 """Attributes that do not affect what an operation computes."""
-LARGE_BYTES = 2**20
-"""Variables of a block beyond this are in no cache of a core any more when the backward pass of a step comes to it."""
+START = "^start"
+"""Reading a variable waits for it: the start of the piece that reads."""
 SMALL = 64
 """Constants with up to this many integers distinguish blocks: axes, shapes, paddings."""
 
 
 def make_graph(block: Block, values: Mapping[Any, Any]) -> tf.compat.v1.GraphDef:
     """Return a block's operations with placeholders ``in0``, ``in1`` ... and variables ``var0``, ``var1`` ...
+
+    Its reads of variables wait for :data:`START`.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def _functions_of(graph: tf.Graph) -> tf.compat.v1.GraphDef:
 
 def _add_read(made: tf.compat.v1.GraphDef, tensor: tf.Tensor, handle: str) -> str:
     node = made.node.add(name=f"read{len(made.node)}", op=READ)
-    node.input.append(handle)
+    node.input.extend([handle, START])
     node.attr["dtype"].type = tensor.dtype.as_datatype_enum
     return f"{node.name}:0"
 
@@ -109,17 +111,32 @@ Pass = Callable[[], tuple[NDArray[np.float64], Sequence[Sequence[tf.Tensor]]]]
 
 @dataclass(frozen=True)
 class _Piece:
-    """What is computed between two readings of the clock: a block, or its forward or backward half."""
+    """What is computed between two readings of the clock: the forward or the backward half of a block.
+
+    Attributes
+    ----------
+    number
+        Of its block.
+    outside
+        Values that no piece before it makes, by reference.
+    variables
+        In the order of its handles.
+    """
 
     number: int
     part: Block
     graph: tf.compat.v1.GraphDef
+    outside: Mapping[Any, tf.Tensor]
+    variables: Sequence[tf.Variable]
 
 
-def compile_pass(blocks: Sequence[Block], values: Mapping[Any, Any]) -> Pass:
-    """Return a call that computes blocks once, one after the other, and reads the clock in between.
+def compile_pass(blocks: Sequence[Block], values: Mapping[Any, Any], in_one_step: bool = True) -> Pass:
+    """Return a call that computes blocks once, in the order of a step, and reads the clock in between.
 
-    A block finds caches and branch predictors as in a step: after the other blocks, not after itself.
+    All forward halves are computed first, then the backward halves, the last block's first. Each half gets what those
+    before it have made, as in a step, and meets caches and branch predictors as they leave them. What none of them
+    makes (the batch, and what blocks make that are left out because they equal another) is copied just before the
+    first half that needs it: in a step it was just made.
 
     Parameters
     ----------
@@ -127,70 +144,102 @@ def compile_pass(blocks: Sequence[Block], values: Mapping[Any, Any]) -> Pass:
         In the order of a step's forward pass.
     values
         Value of each of their inputs, constants and variables, by reference.
+    in_one_step
+        False: each block is a step of its own, its backward half follows its forward half.
     """
-    pieces = list(_order_pieces(blocks, values))
-    operands = [_copy_operands(block, values) for block in blocks]
+    halves = [[(number, one) for one in halve(block)] for number, block in enumerate(blocks)]
+    steps = [halves] if in_one_step else [[one] for one in halves]
+    pieces = _make_pieces([piece for step in steps for piece in _order_halves(step)], values)
 
-    def compute() -> tuple[tf.Tensor, list[list[tf.Tensor]]]:
-        made: list[dict[Any, tf.Tensor]] = [{} for _ in blocks]
-        clock = [tf.timestamp()]
-        for place, piece in enumerate(pieces):
-            own = made[piece.number]
-            given = _take_operands(piece.part, operands[piece.number], own, clock[-1].op)
-            results = tf.graph_util.import_graph_def(piece.graph, given, _name_ends(piece.part), name=f"piece{place}")
-            own |= {tensor.ref(): result for tensor, result in zip(piece.part.outputs, results, strict=False)}
-            with tf.control_dependencies([one if isinstance(one, tf.Operation) else one.op for one in results]):
-                clock.append(tf.timestamp())
+    def compute() -> tuple[tf.Tensor, tf.Tensor, list[list[tf.Tensor]]]:
+        made: dict[Any, tuple[int, tf.Tensor]] = {}
+        starts: list[tf.Tensor] = []
+        ends = [tf.timestamp()]
+        for piece in pieces:
+            operands, start = _take_operands(piece, made, ends[-1])
+            names = _name_ends(piece.part)
+            results = tf.graph_util.import_graph_def(piece.graph, operands, names, name=f"piece{len(starts)}")
+            made |= {
+                one.ref(): (piece.number, result) for one, result in zip(piece.part.outputs, results, strict=False)
+            }
+            starts.append(start)
+            ends.append(_read_clock_after(piece.part, results))
         # TensorFlow computes only what is returned.
-        return tf.stack(clock), [
-            [made[number][one.ref()] for one in each.outputs] for number, each in enumerate(blocks)
-        ]
+        outputs = [[made[one.ref()][1] for one in block.outputs] for block in blocks]
+        return tf.stack(starts), tf.stack(ends[1:]), outputs
 
     compiled = tf.function(compute, autograph=False)
     numbers = [piece.number for piece in pieces]
 
     def run() -> tuple[NDArray[np.float64], Sequence[Sequence[tf.Tensor]]]:
-        clock, outputs = compiled()
-        return np.bincount(numbers, np.diff(clock.numpy()), len(blocks)).astype(np.float64), outputs
+        starts, ends, outputs = compiled()
+        return np.bincount(numbers, ends.numpy() - starts.numpy(), len(blocks)).astype(np.float64), outputs
 
     return run
 
 
-def _order_pieces(blocks: Sequence[Block], values: Mapping[Any, Any]) -> Iterator[_Piece]:
-    """Yield what is computed without a break: blocks, then the backward halves of those with large variables."""
-    later: list[_Piece] = []
-    for number, block in enumerate(blocks):
-        size = sum(4 * shape.num_elements() for shape in variable_shapes(block))
-        first, *rest = halve(block) if size > LARGE_BYTES else (block,)
-        yield _Piece(number, first, make_graph(first, values))
-        later += [_Piece(number, one, make_graph(one, values)) for one in rest]
-    yield from reversed(later)
+def _order_halves(step: Sequence[Sequence[tuple[int, Block]]]) -> list[tuple[int, Block]]:
+    """Return forward halves in the order of their blocks, then backward halves, the last block's first."""
+    forward = [first for first, *_ in step]
+    return forward + [one for _, *rest in reversed(step) for one in rest]
 
 
-def _copy_operands(block: Block, values: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return inputs and variables of a block, by reference, each in memory of its own."""
-    inputs = {one.ref(): tf.constant(np.array(values[one.ref()])) for one in block.inputs}
-    return inputs | {one.ref(): tf.Variable(values[one.ref()]) for one in block.handles}
+def _make_pieces(halves: Sequence[tuple[int, Block]], values: Mapping[Any, Any]) -> list[_Piece]:
+    """Return halves of blocks in their order, each with its operands in memory of their own."""
+    variables: dict[tuple[int, Any], tf.Variable] = {}
+    pieces: list[_Piece] = []
+    made: set[Any] = set()
+    for number, part in halves:
+        outside = {one.ref(): tf.constant(np.array(values[one.ref()])) for one in part.inputs if one.ref() not in made}
+        for one in part.handles:
+            if (number, one.ref()) not in variables:
+                variables[number, one.ref()] = tf.Variable(values[one.ref()])
+        own = [variables[number, one.ref()] for one in part.handles]
+        pieces.append(_Piece(number, part, make_graph(part, values), outside, own))
+        made |= {one.ref() for one in (*part.inputs, *part.outputs)}
+    return pieces
 
 
 def _take_operands(
-    part: Block, operands: Mapping[Any, Any], made: Mapping[Any, tf.Tensor], before: tf.Operation
-) -> dict[str, Any]:
-    """Return what a graph of `make_graph` takes: own results as they are, and operands that wait for an operation.
+    piece: _Piece, made: dict[Any, tuple[int, tf.Tensor]], before: tf.Tensor
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Return what the graph of a piece takes, and the clock at its start; add what is copied for it to what is made.
 
-    An operand is an input of the function that is traced, so nothing that depends on it is a constant. Handles of
-    variables do not wait: reading one is no work.
+    Operands are inputs of the function that is traced, so nothing that depends on them is a constant. What the block's
+    own forward half has made does not wait, as in a step.
+
+    Parameters
+    ----------
+    piece
+        That is to be computed.
+    made
+        The number of the block that has made it, and the value, by reference.
+    before
+        The clock when the piece before ended.
     """
     capture = tf.zeros([]).graph.capture
-    given = {f"var{place}": capture(operands[one.ref()].handle) for place, one in enumerate(part.handles)}
-    for place, one in enumerate(part.inputs):
-        if one.ref() in made:
-            given[f"in{place}"] = made[one.ref()]
-        else:
-            outer = capture(operands[one.ref()])
-            with tf.control_dependencies([before]):
-                given[f"in{place}"] = tf.identity(outer)
-    return given
+    with tf.control_dependencies([before]):
+        copied = {key: tf.raw_ops.DeepCopy(x=capture(value)) for key, value in piece.outside.items()}
+    made |= {key: (piece.number, value) for key, value in copied.items()}
+    start = before
+    if copied:
+        with tf.control_dependencies([one.op for one in copied.values()]):
+            start = tf.timestamp()
+    operands = {f"var{place}": capture(one.handle) for place, one in enumerate(piece.variables)}
+    for place, one in enumerate(piece.part.inputs):
+        number, value = made[one.ref()]
+        if number != piece.number or one.ref() in copied:
+            with tf.control_dependencies([start]):
+                value = _pass_on(value)
+        operands[f"in{place}"] = value
+    if any(START in node.input for node in piece.graph.node):
+        operands[START] = start
+    return operands, start
+
+
+def _pass_on(value: tf.Tensor) -> tf.Tensor:
+    """Return a value by an operation that costs next to nothing and that TensorFlow, unlike an identity, keeps."""
+    return tf.raw_ops.EnsureShape(input=value, shape=value.shape)
 
 
 def _name_ends(block: Block) -> Sequence[str]:
@@ -201,3 +250,26 @@ def _name_ends(block: Block) -> Sequence[str]:
     names = {operation.name: f"op{number}" for number, operation in enumerate(block.operations)}
     changes = [names[operation.name] for operation in block.operations if not operation.outputs]
     return [*(f"{names[tensor.op.name]}:{tensor.value_index}" for tensor in block.outputs), *changes]
+
+
+def _read_clock_after(block: Block, results: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
+    """Return the clock when all of a block is computed.
+
+    It waits for what no other operation of the block needs, by an operation on it: TensorFlow fuses none that another
+    waits for.
+
+    Parameters
+    ----------
+    block
+        What was computed.
+    results
+        For each name of `_name_ends`.
+    """
+    used = {tensor.op.name for one in block.operations for tensor in one.inputs}
+    ends = {tensor.op.name: result for tensor, result in zip(block.outputs, results, strict=False)}
+    waited = [
+        *(_pass_on(one).op for name, one in ends.items() if name not in used),
+        *results[len(block.outputs) :],
+    ]
+    with tf.control_dependencies(waited):
+        return tf.timestamp()

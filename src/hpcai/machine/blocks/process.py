@@ -4,7 +4,8 @@ It compiles everything, says that it is ready, and times when it is told to: wha
 
 Everything is timed once in each round (:mod:`hpcai.machine.blocks.rounds`): what disturbs the machine meets all alike.
 Step and update are timed by the CPU time of their calls. All blocks are computed once in a round, by one call, which
-reads the clock in between: the cost of a call is in no block.
+reads the clock in between: the cost of a call is in no block. That of the update's call is in its time; what the step's
+takes beyond, because it has more arguments, is the difference of two calls with these arguments that compute nothing.
 """
 
 import argparse
@@ -57,20 +58,34 @@ class Found:
 
 @dataclass
 class Prepared:
-    """A network whose step, update and blocks are compiled; ``run`` computes those without a reason."""
+    """A network whose step, update and blocks are compiled; ``run`` computes those without a reason.
+
+    Attributes
+    ----------
+    calls
+        By key, what is timed besides the blocks.
+    """
 
     subject: "Subject"
     found: Sequence[Found]
     run: "Pass"
     update: "Update"
+    calls: Mapping[str, Call]
 
 
 @dataclass
 class Update:
-    """An optimizer's compiled call on gradients that are there already, and its work by the fields of `BlockTime`."""
+    """An optimizer's compiled call on gradients that are there already, and its work by the fields of `BlockTime`.
+
+    Attributes
+    ----------
+    captured
+        Variables and gradients that it takes.
+    """
 
     call: Call
     work: Mapping[str, Any]
+    captured: Sequence[Any]
 
     def record(self, name: str, time_s: float) -> BlockTime:
         """Return it as a block."""
@@ -139,15 +154,21 @@ def prepare(subject: "Subject") -> Prepared:
     run = compile_found(found, traced.values)
     subject.step()
     update = compile_update(subject.optimizer, traced.gradients, subject.model.trainable_variables)
-    return Prepared(subject, found, run, update)
+    variables = [one for one in update.captured if one.dtype == "resource"]
+    calls = {
+        "step": subject.step,
+        "update": update.call,
+        "step's arguments": compile_nothing([*traced.captured, *subject.batch, *variables]),
+        "update's arguments": compile_nothing(update.captured),
+    }
+    return Prepared(subject, found, run, update, calls)
 
 
 def time_prepared(prepared: Prepared, anchors: "Pass", enough_s: float) -> StepTimes:
     """Return the times of what is compiled, measured in turn with the anchors."""
     subject, found = prepared.subject, prepared.found
-    calls = {"step": subject.step, "update": prepared.update.call}
     counts = [one.count for one in found if not one.reason]
-    timed = time_in_turn(calls, [prepared.run, anchors], counts, enough_s)
+    timed = time_in_turn(prepared.calls, [prepared.run, anchors], counts, enough_s)
     blocks_s, anchors_s = timed.passes_s
     return StepTimes(
         network=subject.name,
@@ -159,6 +180,7 @@ def time_prepared(prepared: Prepared, anchors: "Pass", enough_s: float) -> StepT
         parameters=sum(math.prod(one.shape) for one in subject.model.trainable_variables),
         step_s=timed.calls_s["step"],
         update_s=timed.calls_s["update"],
+        arguments_s=timed.calls_s["step's arguments"] - timed.calls_s["update's arguments"],
         rounds=timed.rounds,
         update=prepared.update.record(type(subject.optimizer).__name__, timed.calls_s["update"]),
         blocks=tuple(record_blocks(found, blocks_s)),
@@ -166,7 +188,7 @@ def time_prepared(prepared: Prepared, anchors: "Pass", enough_s: float) -> StepT
     )
 
 
-def compile_found(found: Sequence[Found], values: Mapping[Any, Any]) -> "Pass":
+def compile_found(found: Sequence[Found], values: Mapping[Any, Any], in_one_step: bool = True) -> "Pass":
     """Compile a call for all blocks that can be computed, and run it once; the others get a reason.
 
     Parameters
@@ -175,22 +197,24 @@ def compile_found(found: Sequence[Found], values: Mapping[Any, Any]) -> "Pass":
         Blocks.
     values
         That they compute with, by reference.
+    in_one_step
+        False: each block is a step of its own.
     """
     try:
-        return _compile(found, values)
+        return _compile(found, values, in_one_step)
     except Exception:  # TensorFlow raises many types for unsupported operations
         for one in found:
             try:
-                _compile([one], values)
+                _compile([one], values, in_one_step)
             except Exception as error:
                 one.reason = say_error(error)
-    return _compile([one for one in found if not one.reason], values)
+    return _compile([one for one in found if not one.reason], values, in_one_step)
 
 
-def _compile(found: Sequence[Found], values: Mapping[Any, Any]) -> "Pass":
+def _compile(found: Sequence[Found], values: Mapping[Any, Any], in_one_step: bool) -> "Pass":
     from hpcai.machine.blocks.compile import compile_pass
 
-    run = compile_pass([one.block for one in found], values)
+    run = compile_pass([one.block for one in found], values, in_one_step)
     run()
     return run
 
@@ -219,7 +243,29 @@ def compile_update(optimizer: "keras.Optimizer", gradients: Sequence[Any], varia
     compiled = tf.function(update, autograph=False)
     compiled()
     graph = compiled.get_concrete_function().graph
-    return Update(compiled, describe_update(graph, graph.variables, [one for one, _ in kept]))
+    work = describe_update(graph, graph.variables, [one for one, _ in kept])
+    return Update(compiled, work, [outer for outer, _ in graph.captures])
+
+
+def compile_nothing(arguments: Sequence[Any]) -> Call:
+    """Compile a call that takes arguments, each once, and computes nothing, and run it once.
+
+    Parameters
+    ----------
+    arguments
+        Tensors, and handles of variables.
+    """
+    import tensorflow as tf
+
+    def nothing() -> tf.Tensor:
+        start = tf.timestamp()
+        for one in arguments:
+            start.graph.capture(one)
+        return start
+
+    compiled: Call = tf.function(nothing, autograph=False)
+    compiled()
+    return compiled
 
 
 def record_blocks(found: Sequence[Found], blocks_s: NDArray[np.float64]) -> Iterator[BlockTime]:

@@ -330,7 +330,9 @@ def compile_anchors() -> Pass:
 def _compile_traced(traced: Sequence[Traced]) -> tuple[list[Found], Pass]:
     # What little else was traced, such as a constant of a shape, is no block of the kind.
     found = [max(find_distinct(one), key=lambda each: len(each.block.operations)) for one in traced]
-    return found, compile_found(found, {key: value for one in traced for key, value in one.values.items()})
+    return found, compile_found(
+        found, {key: value for one in traced for key, value in one.values.items()}, in_one_step=False
+    )
 
 
 def time_samples(count: int, anchors: Pass) -> Iterator[SampleTimes]:

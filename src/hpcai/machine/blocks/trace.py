@@ -54,11 +54,12 @@ class Block:
 
 @dataclass
 class Traced:
-    """The blocks of what was traced, the values that they compute with, and the gradients."""
+    """The blocks of what was traced, the values that they compute with, the gradients, and what a call captures."""
 
     blocks: Sequence[Block] = ()
     values: Mapping[Any, Any] = field(default_factory=dict)
     gradients: Sequence[Any] = ()
+    captured: Sequence[Any] = ()
 
 
 Forward = Callable[..., tuple[tf.Tensor, Sequence[Any], Sequence[tf.Tensor] | None]]
@@ -91,6 +92,7 @@ def trace_gradients(forward: Forward, given: Sequence[tf.Tensor]) -> Traced:
     specs = [tf.TensorSpec(one.shape, one.dtype) for one in given]
     function = tf.function(compute, autograph=False).get_concrete_function(*specs)
     variables = {id(one.handle): one for one in function.graph.variables}
+    traced.captured = [outer for outer, _ in function.graph.captures]
     captured = [(inner, variables.get(id(outer))) for outer, inner in function.graph.captures]
     # Before the step changes them: a block that reads a variable gets what the step got.
     before = {inner.ref(): one.numpy() for inner, one in captured if one is not None}

@@ -41,7 +41,7 @@ class BlockSum:
     Attributes
     ----------
     gradients_s
-        Modelled: measured blocks times their numbers [s]; NaN where `reason` says why.
+        Modelled: measured blocks times their numbers, and the arguments of a call [s]; NaN where `reason` says why.
     update_s
         Of the measured update [s].
     covered_ratio
@@ -67,7 +67,7 @@ def sum_blocks(step: StepTimes) -> BlockSum:
     if reason or step.update_s is None:
         return BlockSum(math.nan, math.nan, covered, reason)
     blocks_s = sum(one.count * one.time_s for one in step.blocks if one.time_s is not None)
-    return BlockSum(blocks_s, step.update_s, covered, "")
+    return BlockSum(blocks_s + (step.arguments_s or 0.0), step.update_s, covered, "")
 
 
 def _share(step: StepTimes, what: str) -> float:
@@ -110,6 +110,7 @@ def _step_row(step: StepTimes) -> dict[str, Any]:
         "blocks": sum(one.count for one in step.blocks),
         "predicted_s": found.step_s,
         "update_s": math.nan if step.update_s is None else step.update_s,
+        "arguments_s": math.nan if step.arguments_s is None else step.arguments_s,
         "measured_s": measured_s,
         "rounds": step.rounds,
         "relative_error_ratio": error,

@@ -92,6 +92,9 @@ class StepTimes(_Part):
     parameters: int = 0
     step_s: float | None = Field(default=None, description="Median CPU time of the whole step; none: not measured.")
     update_s: float | None = Field(default=None, description="Of the optimizer's call; none: not measured.")
+    arguments_s: float | None = Field(
+        default=None, description="What the step's call takes beyond the update's, because it has more arguments."
+    )
     rounds: int = Field(default=0, description="Times that step, blocks and update were timed in turn.")
     update: BlockTime | None = Field(default=None, description="The optimizer's call as a block.")
     blocks: tuple[BlockTime, ...] = ()

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context as eager
 from unit.training.training_plans import make_plan
 
 from hpcai.machine.blocks import compile as compiling
@@ -48,6 +49,20 @@ def small_cnn() -> Subject:
     return reference_subject("small_cnn", SAMPLES)
 
 
+def make_subject(name, model, loss, batch) -> Subject:
+    optimizer = MomentumSGD(0.1, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function(autograph=False)
+    def step() -> None:
+        with tf.GradientTape() as tape:
+            value = loss(*batch)
+        variables = [one.value for one in model.trainable_variables]
+        optimizer.apply(tape.gradient(value, variables), model.trainable_variables)
+
+    return Subject(name, "reference network", SAMPLES, model, optimizer, loss, step, batch)
+
+
 def mixed() -> Subject:
     """Two equal residual blocks with normalisation, a depthwise convolution, an embedding and segment sums."""
     images = keras.Input((8, 8, 4), batch_size=SAMPLES)
@@ -60,22 +75,30 @@ def mixed() -> Subject:
     model = keras.Model(images, keras.layers.GlobalAveragePooling2D()(found))
     table = keras.Variable(np.ones((5, 4), "float32"))
     model._track_variable(table)
-    optimizer = MomentumSGD(0.1, momentum=0.9)
-    optimizer.build(model.trainable_variables)
 
     def loss(images: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         summed = tf.math.unsorted_segment_sum(tf.gather(table.value, rows), rows, 5)
         return tf.reduce_mean(tf.square(model(images, training=True))) + tf.reduce_mean(tf.square(summed))
 
-    @tf.function(autograph=False)
-    def step() -> None:
-        with tf.GradientTape() as tape:
-            value = loss(*batch)
-        variables = [one.value for one in model.trainable_variables]
-        optimizer.apply(tape.gradient(value, variables), model.trainable_variables)
-
     batch = (tf.random.stateless_normal([SAMPLES, 8, 8, 4], (1, 2)), tf.constant([0, 1, 4, 4]))
-    return Subject("mixed", "reference network", SAMPLES, model, optimizer, loss, step, batch)
+    return make_subject("mixed", model, loss, batch)
+
+
+def normalised() -> Subject:
+    """Convolutions with normalisation and ReLU, one of them with a bias, and a dense layer; no two blocks are equal."""
+    images = keras.Input((8, 8, 4), batch_size=SAMPLES)
+    found = images
+    for filters, has_bias in ((8, True), (16, False), (4, False)):
+        found = keras.layers.Conv2D(filters, 3, padding="same", use_bias=has_bias)(found)
+        found = keras.layers.ReLU()(keras.layers.BatchNormalization()(found))
+    found = keras.layers.Dense(5, activation="sigmoid")(keras.layers.GlobalAveragePooling2D()(found))
+    model = keras.Model(images, found)
+    batch = (tf.random.stateless_normal([SAMPLES, 8, 8, 4], (1, 2)),)
+
+    def loss(images: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(tf.square(model(images, training=True)))
+
+    return make_subject("normalised", model, loss, batch)
 
 
 @pytest.mark.parametrize("make", [small_cnn, mixed])
@@ -153,12 +176,11 @@ def test_a_third_equal_block_has_a_number_instead_of_a_time_of_its_own():
     assert len(described) == len(find_distinct(traced))
 
 
-@pytest.mark.parametrize("large_bytes", [compiling.LARGE_BYTES, -1])
+@pytest.mark.parametrize("in_one_step", [True, False])
 @pytest.mark.parametrize("make", [small_cnn, mixed])
-def test_blocks_compute_what_the_step_does(monkeypatch, make, large_bytes):
-    monkeypatch.setattr(compiling, "LARGE_BYTES", large_bytes)
+def test_blocks_compute_what_the_step_does(make, in_one_step):
     traced = trace_subject(make())
-    times, outputs = compiling.compile_pass(traced.blocks, traced.values)()
+    times, outputs = compiling.compile_pass(traced.blocks, traced.values, in_one_step)()
     assert times.shape == (len(traced.blocks),)
     assert (times >= 0).all()
     assert times.sum() > 0
@@ -186,16 +208,49 @@ def test_a_block_that_cannot_be_computed_has_a_reason_and_the_others_a_time(monk
     found = find_distinct(traced)
     whole = compiling.compile_pass
 
-    def compile_some(blocks, values):
+    def compile_some(blocks, values, in_one_step):
         if found[1].block in blocks:
             raise ValueError("no kernel")
-        return whole(blocks, values)
+        return whole(blocks, values, in_one_step)
 
     monkeypatch.setattr(compiling, "compile_pass", compile_some)
     run = compile_found(found, traced.values)
     blocks = list(record_blocks(found, run()[0]))
     assert [one.time_s is None for one in blocks] == [number == 1 for number in range(len(found))]
     assert "no kernel" in blocks[1].reason
+
+
+def count_fused(call):
+    """Return how many fused operations of each type TensorFlow makes of a compiled function when it is first called."""
+    context = eager.context()
+    context.enable_graph_collection()
+    try:
+        call()
+        found = context.export_run_metadata()
+    finally:
+        context.disable_graph_collection()
+    nodes = [node for one in found.function_graphs for node in one.post_optimization_graph.node]
+    nodes += [node for one in found.function_graphs for part in one.partition_graphs for node in part.node]
+    return Counter(node.op for node in nodes if "Fused" in node.op)
+
+
+@pytest.mark.parametrize("make", [small_cnn, normalised])
+def test_blocks_fuse_what_the_step_fuses(make):
+    subject = make()
+    traced = trace_subject(subject)
+    fused = count_fused(subject.step)
+    assert fused
+    run = compiling.compile_pass(traced.blocks, traced.values)
+    assert count_fused(run) == fused
+
+
+def test_operands_of_blocks_that_are_left_out_are_those_of_the_step():
+    traced = trace_subject(mixed())
+    for block in traced.blocks:
+        _, (outputs,) = compiling.compile_pass([block], traced.values)()
+        for tensor, value in zip(block.outputs, outputs, strict=True):
+            if tensor.ref() in traced.values:
+                np.testing.assert_allclose(value, traced.values[tensor.ref()], rtol=1e-4, atol=1e-6)
 
 
 def test_times_are_of_all_blocks_and_of_the_update():
@@ -208,6 +263,7 @@ def test_times_are_of_all_blocks_and_of_the_update():
     assert times.parameters == count_parameters(reference_network("small_cnn"))
     assert times.step_s > 0
     assert times.update_s > 0
+    assert abs(times.arguments_s) < times.step_s
     assert sum(block.count for block in times.blocks) == len(trace_subject(small_cnn()).blocks)
     for block in times.blocks:
         assert block.time_s is None or block.time_s > 0

@@ -27,6 +27,7 @@ def test_a_step_is_its_blocks_as_often_as_it_has_them_and_the_update():
     found = sum_blocks(make_step(make_block(), make_block(count=1, time_s=0.25)))
     assert found.step_s == 3 * 1.0 + 0.25 + 0.5
     assert (found.covered_ratio, found.reason) == (1.0, "")
+    assert sum_blocks(make_step(arguments_s=0.125)).gradients_s == 3 * 1.0 + 0.125
 
 
 @pytest.mark.parametrize(("missing", "is_refused"), [({"work_flop": 31.0}, True), ({"work_flop": 29.0}, False),
