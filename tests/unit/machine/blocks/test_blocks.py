@@ -37,6 +37,7 @@ from hpcai.machine.blocks.trace import BEGINNINGS, halve
 from hpcai.machine.blocks.work import REGISTER, count_flop, describe_operations, kind_of
 from hpcai.machine.kernels.reference_networks import reference_network
 from hpcai.predict.training.layers import count_forward_flop, count_parameters
+from hpcai.training.batch_norm import BatchNormalization
 from hpcai.training.momentum import MomentumSGD
 from hpcai.training.work import computed_flop
 from hpcai.training.workload import seed_streams
@@ -90,7 +91,7 @@ def normalised() -> Subject:
     found = images
     for filters, has_bias in ((8, True), (16, False), (4, False)):
         found = keras.layers.Conv2D(filters, 3, padding="same", use_bias=has_bias)(found)
-        found = keras.layers.ReLU()(keras.layers.BatchNormalization()(found))
+        found = keras.layers.ReLU()(BatchNormalization(1, momentum=0.9, epsilon=1e-5)(found))
     found = keras.layers.Dense(5, activation="sigmoid")(keras.layers.GlobalAveragePooling2D()(found))
     model = keras.Model(images, found)
     batch = (tf.random.stateless_normal([SAMPLES, 8, 8, 4], (1, 2)),)
