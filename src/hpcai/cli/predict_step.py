@@ -51,7 +51,7 @@ class Question:
 @app.command(cls=Command, epilog=EXAMPLE)
 @takes(Question)
 def step(question: Question) -> None:
-    """Predict training steps as the sum of their fused blocks, each timed alone, next to the same steps measured.
+    """Predict training steps as the sum of their blocks, timed in a step's order, beside the same steps measured.
 
     Nothing is fitted. Times are those of one thread, without input and gradient exchange.
     """
@@ -66,7 +66,7 @@ def step(question: Question) -> None:
         return
     print(print_steps(report, Tolerance()))
     if question.network:
-        print(f"\n{_say_blocks(collect_block_times(report, source))}")
+        print(f"\n{_say_blocks(report, source)}")
 
 
 def _find_file(question: Question) -> Path:
@@ -111,13 +111,19 @@ def _choose(report: BlocksReport, question: Question) -> BlocksReport:
     return report.model_copy(update={"steps": steps})
 
 
-def _say_blocks(times: pd.DataFrame) -> str:
+def _say_blocks(report: BlocksReport, source: str) -> str:
     rows = [
         [
             str(row["batch"]), row["block"], row["kind"], f"{row['block_count']} x",
             "" if pd.isna(row["time_s"]) else f"{1e3 * row['time_s']:.3f}",
             "" if pd.isna(row["share_ratio"]) else f"{row['share_ratio']:.1%}",
         ]
-        for row in times.to_dict("records")
+        for row in collect_block_times(report, source).to_dict("records")
+    ]  # fmt: skip
+    rows += [
+        [str(one.batch), "arguments of the call", "call", "1 x", f"{1e3 * one.arguments_s:.3f}",
+         f"{one.arguments_s / one.step_s:.1%}" if one.step_s else ""]
+        for one in report.steps
+        if one.arguments_s is not None
     ]  # fmt: skip
     return say_table(["batch", "block", "kind", "number", "each ms", "of step"], rows, kinds="nwknnn")

@@ -16,7 +16,9 @@ from hpcai.records.files import write_sealed
 def blocks(tmp_path):
     file = tmp_path / "blocks.json"
     report = make_report(
-        make_step(), make_step(batch=16, step_s=8.0), make_step(network="dead", blocks=(), step_s=None)
+        make_step(),
+        make_step(batch=16, step_s=8.0, arguments_s=0.25),
+        make_step(network="dead", blocks=(), step_s=None),
     )
     write_sealed(report, file)
     return str(file)
@@ -32,6 +34,8 @@ def test_the_table_has_every_step_and_one_network_its_blocks(blocks, capsys):
     assert "a/Conv2D" in printed
     assert "75.0%" in printed
     assert "dead" not in printed
+    assert call(["predict", "step", blocks, "--network", "net", "--batch", "16"]) == 0
+    assert "250.000" in capsys.readouterr().out
 
 
 def test_the_results_of_a_study_stand_for_the_only_file_in_them(tmp_path, capsys):
@@ -55,7 +59,7 @@ def test_the_results_of_a_study_stand_for_the_only_file_in_them(tmp_path, capsys
 def test_json_has_no_nan(blocks, capsys):
     assert call(["predict", "step", blocks, "--output", "json"]) == 0
     content = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert [row["predicted_s"] for row in content["steps"]] == [3.5, 3.5, None]
+    assert [row["predicted_s"] for row in content["steps"]] == [3.5, 3.75, None]
     assert content["steps"][0]["method"] == "modelled"
     assert len(content["blocks"]) == 2
 
