@@ -1,4 +1,4 @@
-"""Compile blocks as a function that computes them one after the other and reads the clock in between."""
+"""Compile blocks as a function that computes them in the order of a step and reads the clock in between."""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence

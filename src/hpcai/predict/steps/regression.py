@@ -54,7 +54,7 @@ FAMILIES = {
 """Types that cost about alike; each other type has costs of its own."""
 OWN = ("count", "passed_bytes")
 """What each type of a family may cost beyond it, where enough blocks with it were timed."""
-LEAST_OF_TYPE = 20
+LEAST_OF_TYPE = 60
 """Fewer blocks would give a rare type what else they have in common."""
 FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
 OF_NETWORKS, OF_RANDOM_SIZES = "networks", "random sizes"
