@@ -31,7 +31,7 @@ TRAINING_MODEL = SectionSpec(
 STEP_BLOCKS = SectionSpec(
     "step-blocks",
     "Steps from their blocks",
-    "Training steps as the sum of their fused blocks, timed one by one on this machine, beside the same steps whole.",
+    "Training steps as the sum of their fused blocks, timed in the order of a step, beside the same steps whole.",
     level=3,
     absent=NO_BLOCKS,
     unmade=NOT_MEASURED,
