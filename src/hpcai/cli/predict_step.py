@@ -1,10 +1,10 @@
 """The command ``hpcai predict step``: training steps of this machine from their blocks, next to measured ones."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import pandas as pd
 import typer
 
 from hpcai.cli.answers import plain_records, say_json
@@ -13,7 +13,7 @@ from hpcai.core.disturbance import Tolerance
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
 from hpcai.core.text_table import say_table
-from hpcai.predict.steps.accuracy import collect_block_steps, collect_block_times, print_steps
+from hpcai.predict.steps.accuracy import collect_block_steps, collect_block_times, print_steps, share_of_step
 from hpcai.predict.steps.report import NO_BLOCKS, BlocksReport, find_blocks
 from hpcai.records.files import read_part
 
@@ -113,17 +113,20 @@ def _choose(report: BlocksReport, question: Question) -> BlocksReport:
 
 def _say_blocks(report: BlocksReport, source: str) -> str:
     rows = [
-        [
-            str(row["batch"]), row["block"], row["kind"], f"{row['block_count']} x",
-            "" if pd.isna(row["time_s"]) else f"{1e3 * row['time_s']:.3f}",
-            "" if pd.isna(row["share_ratio"]) else f"{row['share_ratio']:.1%}",
-        ]
+        _say_row(row["batch"], row["block"], row["kind"], row["block_count"], row["time_s"], row["share_ratio"])
         for row in collect_block_times(report, source).to_dict("records")
-    ]  # fmt: skip
+    ]
     rows += [
-        [str(one.batch), "arguments of the call", "call", "1 x", f"{1e3 * one.arguments_s:.3f}",
-         f"{one.arguments_s / one.step_s:.1%}" if one.step_s else ""]
+        _say_row(one.batch, "arguments of the call", "call", 1, one.arguments_s, share_of_step(one, 1, one.arguments_s))
         for one in report.steps
         if one.arguments_s is not None
-    ]  # fmt: skip
+    ]
     return say_table(["batch", "block", "kind", "number", "each ms", "of step"], rows, kinds="nwknnn")
+
+
+def _say_row(batch: int, name: str, kind: str, count: int, each_s: float, share_ratio: float) -> list[str]:
+    return [
+        str(batch), name, kind, f"{count} x",
+        "" if math.isnan(each_s) else f"{1e3 * each_s:.3f}",
+        "" if math.isnan(share_ratio) else f"{share_ratio:.1%}",
+    ]  # fmt: skip

@@ -217,7 +217,7 @@ def _take_operands(
     before
         The clock when the piece before ended.
     """
-    capture = tf.zeros([]).graph.capture
+    capture = before.graph.capture
     with tf.control_dependencies([before]):
         copied = {key: tf.raw_ops.DeepCopy(x=capture(value)) for key, value in piece.outside.items()}
     made |= {key: (piece.number, value) for key, value in copied.items()}

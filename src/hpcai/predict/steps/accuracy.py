@@ -138,7 +138,7 @@ def collect_block_times(report: BlocksReport, source: str) -> pd.DataFrame:
             "batch": step.batch,
             "host_ratio": ratio,
             "block_count": block.count,
-            "share_ratio": _share_of_step(step, block.count, block.time_s),
+            "share_ratio": share_of_step(step, block.count, block.time_s),
             **_block_row(block),
             "method": report.method,
             "source": source,
@@ -180,7 +180,8 @@ def _block_row(block: BlockTime) -> dict[str, Any]:
     }
 
 
-def _share_of_step(step: StepTimes, count: int, time_s: float | None) -> float:
+def share_of_step(step: StepTimes, count: int, time_s: float | None) -> float:
+    """Return what a time [s], so many times, is of the measured step; NaN if either was not measured."""
     return math.nan if time_s is None or not step.step_s else count * time_s / step.step_s
 
 
