@@ -29,10 +29,10 @@ from hpcai.training.backend import FEWEST_STRIDED_INPUTS, Padding, convolve_each
 from hpcai.training.batch_norm import BatchNormalization
 from hpcai.training.momentum import MomentumSGD
 
-MOST_FLOP = 5e8
-"""Of the product of a forward pass: some milliseconds on one core."""
-MOST_NUMBERS = 2**21
-"""In one tensor: 8 MiB."""
+MOST_FLOP = 2e9
+"""Of the product of a forward pass: up to a tenth of a second on one core."""
+MOST_NUMBERS = 2**23
+"""In one tensor: 32 MiB, as the largest of networks."""
 TOGETHER = 48
 """Blocks that are compiled and timed together: all of them would need much memory."""
 ENOUGH_S = 6.0
@@ -268,7 +268,7 @@ def _other(draw: Draw) -> _Chain:
 
 def _small_operations(draw: Draw) -> _Chain:
     """Draw some of the operations of losses, and of activations that have no operation of their own."""
-    chosen = [SMALL[draw.one_of(*range(len(SMALL)))] for _ in range(draw.size(1, 12))]
+    chosen = [SMALL[draw.one_of(*range(len(SMALL)))] for _ in range(draw.size(1, 6))]
     return _Chain([([draw.size(2, 2**17), draw.size(2, 256)], 0)], [tf.identity, *chosen], 0.0)
 
 

@@ -115,7 +115,10 @@ def describe_operations(operations: Iterable[tf.Operation]) -> tuple[OperationWo
 def _work_of(operation: tf.Operation) -> OperationWork:
     kind = operation.type
     tensors = [one for one in (*operation.inputs, *operation.outputs) if one.dtype != tf.resource]
-    passed_bytes, work_flop = float(sum(map(_size_bytes, tensors))), float(_operation_flop(operation))
+    passed_bytes = float(sum(map(_size_bytes, tensors)))
+    work_flop, product = float(_operation_flop(operation)), _product_of(operation)
+    if product is not None and "Conv" in kind:
+        work_flop *= _inside_ratio(operation, product)
     return OperationWork(
         type=kind,
         count=1,
@@ -126,8 +129,8 @@ def _work_of(operation: tf.Operation) -> OperationWork:
         rows=float(_elements(operation.inputs[ROWS[kind]].shape)) if kind in ROWS else 0.0,
         **_measure_elements(operation, passed_bytes),
         **_measure_columns(operation, work_flop),
-        **_measure_product(operation, work_flop),
-        **_measure_windows(operation, work_flop),
+        **(_measure_product(operation, product, work_flop) if product is not None else {}),
+        **(_measure_windows(operation, product, work_flop) if product is not None else {}),
     )
 
 
@@ -165,10 +168,9 @@ def _measure_columns(operation: tf.Operation, work_flop: float) -> dict[str, flo
     return {"idle_flop": work_flop * (-columns % VECTOR) / columns}
 
 
-def _measure_product(operation: tf.Operation, work_flop: float) -> dict[str, float]:
+def _measure_product(operation: tf.Operation, product: _Product, work_flop: float) -> dict[str, float]:
     """Return the bytes of each part of a product, whichever it computes, and its work over its result's columns."""
-    product = _product_of(operation)
-    if product is None or "Depthwise" in operation.type:
+    if "Depthwise" in operation.type:
         return {}
     return {
         "given_bytes": _size_bytes(product.given),
@@ -178,10 +180,9 @@ def _measure_product(operation: tf.Operation, work_flop: float) -> dict[str, flo
     }
 
 
-def _measure_windows(operation: tf.Operation, work_flop: float) -> dict[str, float]:
+def _measure_windows(operation: tf.Operation, product: _Product, work_flop: float) -> dict[str, float]:
     """Return what of a convolution's work depends on how its window moves and on what it reads."""
-    product = _product_of(operation)
-    if product is None or "Conv" not in operation.type:
+    if "Conv" not in operation.type:
         return {}
     found = {"strided_flop": work_flop if max(operation.get_attr("strides")) > 1 else 0.0}
     if "Depthwise" in operation.type:
@@ -194,6 +195,25 @@ def _measure_windows(operation: tf.Operation, work_flop: float) -> dict[str, flo
         "idle_input_flop": work_flop * (-channels % REGISTER) / channels,
         "per_pixel_flop": work_flop / pixels,
     }
+
+
+def _inside_ratio(operation: tf.Operation, product: _Product) -> float:
+    """Return the share of a convolution's multiply-adds whose pixel is in the image: no other is computed."""
+    strides, dilations = operation.get_attr("strides")[1:-1], operation.get_attr("dilations")[1:-1]
+    axes = zip(product.given.shape[1:-1], product.weights.shape[:-2], product.result.shape[1:-1], strict=True)
+    ratio = 1.0
+    for axis, (pixels, window, results) in enumerate(axes):
+        places = np.arange(results)[:, None] * strides[axis] + np.arange(window) * dilations[axis]
+        places -= _padding_before(operation, axis, int(places[-1, -1]) + 1 - pixels)
+        ratio *= float(np.mean((places >= 0) & (places < pixels)))
+    return ratio
+
+
+def _padding_before(operation: tf.Operation, axis: int, missing: int) -> int:
+    """Return how many pixels are added before the first one of an axis, of which so many are missing."""
+    if operation.get_attr("padding") == b"EXPLICIT":
+        return int(operation.get_attr("explicit_paddings")[2 * (axis + 1)])
+    return max(missing, 0) // 2
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:

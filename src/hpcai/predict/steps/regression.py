@@ -33,6 +33,8 @@ ROUNDS = 10
 LEAST_ERROR_RATIO = 0.03
 """Smaller errors weigh no more: a block's time differs by that much from one measurement to the next."""
 FAMILIES = {
+    "convolution": ("Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput"),
+    "3-D convolution": ("Conv3D", "Conv3DBackpropFilterV2", "Conv3DBackpropInputV2"),
     "element-wise": (
         "Abs", "AddV2", "Cast", "Equal", "Floor", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd",
         "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Mul", "Neg", "NotEqual", "RealDiv", "Reciprocal", "Select",
@@ -110,6 +112,9 @@ def _describe(block: BlockTime) -> dict[str, float]:
 def fit_costs(works: pd.DataFrame, times_s: Floats) -> pd.Series:
     """Return what each work costs [s]: not negative, of the smallest absolute relative errors (Lawson and Hanson).
 
+    No multiply-add costs less than all of its time in the block that computes most of them in a second: small blocks,
+    whose time is mostly that of other works, would say so.
+
     Parameters
     ----------
     works
@@ -117,14 +122,25 @@ def fit_costs(works: pd.DataFrame, times_s: Floats) -> pd.Series:
     times_s
         Measured times of the same blocks, shape (blocks,).
     """
+    least = _least_costs(works, times_s)
+    rest = 1 - (works @ least).to_numpy(float) / times_s
     relative = works.to_numpy(float) / times_s[:, None]
     scales = relative.max(axis=0)
     relative = relative / scales
     weights = np.ones(len(times_s))
     for _ in range(ROUNDS):
-        costs, _ = nnls(relative * weights[:, None], weights, maxiter=100 * relative.shape[1])
-        weights = 1 / np.sqrt(np.maximum(np.abs(relative @ costs - 1), LEAST_ERROR_RATIO))
-    return pd.Series(costs / scales, index=works.columns)
+        costs, _ = nnls(relative * weights[:, None], rest * weights, maxiter=100 * relative.shape[1])
+        weights = 1 / np.sqrt(np.maximum(np.abs(relative @ costs - rest), LEAST_ERROR_RATIO))
+    return least.add(costs / scales)
+
+
+def _least_costs(works: pd.DataFrame, times_s: Floats) -> pd.Series:
+    flop = works[[column for column in works.columns if str(column).startswith("work_flop of ")]]
+    fastest_flop_per_s = float(np.max(flop.sum(axis=1).to_numpy(float) / times_s))
+    least = pd.Series(0.0, index=works.columns)
+    if fastest_flop_per_s:
+        least[flop.columns] = 1 / fastest_flop_per_s
+    return least
 
 
 def estimate_left_out(blocks: Blocks, samples: Blocks, fit: Fit = fit_costs) -> pd.DataFrame:

@@ -35,7 +35,9 @@ class OperationWork(_Part):
     count: int = Field(ge=1)
     passed_bytes: float = Field(description="What they get and give.")
     far_bytes: float = Field(default=0.0, description="Of these, what each of them passes beyond 1 MiB.")
-    work_flop: float = Field(default=0.0, description="Of products and convolutions.")
+    work_flop: float = Field(
+        default=0.0, description="Of products, and of convolutions where their windows are inside of the image."
+    )
     idle_flop: float = Field(default=0.0, description="What vector registers compute beyond: columns up to 16.")
     idle_input_flop: float = Field(
         default=0.0, description="The same of a convolution's input channels, up to a register's width."

@@ -365,7 +365,8 @@ def test_work_tells_what_a_convolution_reads_in_vain_and_anew():
     each = works_of(lambda a, b: tf.nn.depthwise_conv2d(a, b, [1, 1, 1, 1], "SAME"), (2, 8, 8, 3), (3, 3, 3, 1))[
         "DepthwiseConv2dNative"
     ]
-    assert (each.work_flop, each.per_column_flop, each.per_pixel_flop) == (2 * 2 * 64 * 3 * 9, 0, 0)
+    # Along an axis, 22 of the 24 places of windows are inside of the image.
+    assert (each.work_flop, each.per_column_flop, each.per_pixel_flop) == (pytest.approx(2 * 2 * 22**2 * 3), 0, 0)
 
 
 def test_work_tells_repeated_operands_and_reductions_along_the_last_axis():
@@ -404,6 +405,24 @@ def test_random_depthwise_layers_are_padded_in_each_way_and_dilated():
     paddings = {one.get_attr("padding") for one in operations if one.type == "DepthwiseConv2dNative"}
     assert paddings == {b"SAME", b"EXPLICIT", b"VALID"}
     assert "SpaceToBatchND" in {one.type for one in operations}
+
+
+@pytest.mark.parametrize(
+    ("padding", "stride", "dilation", "places"),
+    [
+        ("VALID", 1, 1, 6 * 6 * 9),
+        ("SAME", 1, 1, 22 * 22),  # first and last window of an axis are outside by one of three
+        ("SAME", 2, 1, 11 * 11),  # only the last one, of four
+        ("SAME", 1, 4, 16 * 16),  # half of the windows by one, half of them by two
+        ([[0, 0], [2, 0], [0, 0], [0, 0]], 1, 1, 21 * 6 * 3),
+    ],
+)
+def test_places_of_a_window_outside_of_the_image_are_no_work(padding, stride, dilation, places):
+    def convolve(a, b):
+        return tf.nn.conv2d(a, b, stride, padding, dilations=dilation)
+
+    work = works_of(convolve, (2, 8, 8, 3), (3, 3, 3, 20))["Conv2D"]
+    assert work.work_flop == pytest.approx(2 * 2 * 3 * 20 * places)
 
 
 def test_work_counts_small_products_and_rows():

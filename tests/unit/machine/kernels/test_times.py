@@ -1,5 +1,6 @@
 """Measuring kernels: short ones repeat more often, operations are correct, a crash costs one case."""
 
+import subprocess
 import sys
 import time
 
@@ -212,3 +213,34 @@ def test_table_has_sizes_and_costs_of_its_cases(tmp_path):
 def test_operations_exist_for_all_kernels():
     assert {kernel for kernels in FAMILIES.values() for kernel in kernels} == set(KERNELS)
     assert all(operation(kernel, CASE).operands for kernel in KERNELS)
+
+
+FAULTS = """
+import ctypes, resource, sys
+from hpcai.machine.kernels.process import keep_freed_memory
+if sys.argv[1:]:
+    keep_freed_memory()
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+library.memset.argtypes, library.free.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t], [ctypes.c_void_p]
+
+def use(sizes):
+    blocks = [(library.malloc(size), size) for size in sizes]
+    for place, size in blocks:
+        library.memset(place, 1, size)
+    for place, _ in blocks:
+        library.free(place)
+
+for _ in range(3):
+    use([20 << 20] * 5)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+use([20 << 20] * 5)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def test_memory_that_a_call_frees_is_there_for_the_next_one():
+    def faults(*words):
+        return int(subprocess.run([sys.executable, "-c", FAULTS, *words], capture_output=True, check=True).stdout)
+
+    assert faults("kept") < 100 < faults()

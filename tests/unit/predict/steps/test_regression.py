@@ -25,6 +25,8 @@ from hpcai.predict.steps.regression import (
 from hpcai.predict.steps.report import OperationWork, SampleTimes
 
 CALL_S, BYTE_S, FLOP_S = 1e-5, 1e-10, 1e-11
+ONLY_PRODUCTS = 1e13, 1e4
+"""Operations and bytes of a block beside whose products nothing counts: it tells the least that they cost."""
 
 
 def make_works(flop: float, passed_bytes: float, kind: str = "MatMul") -> tuple[OperationWork, ...]:
@@ -35,8 +37,9 @@ def make_works(flop: float, passed_bytes: float, kind: str = "MatMul") -> tuple[
 
 
 def make_blocks(count: int, factor: float = 1.0, **changes):
-    """Return blocks whose time is the sum of what their operations cost, times a factor."""
+    """Return blocks whose time is the sum of what their operations cost, times a factor; the first only multiplies."""
     sizes = np.random.default_rng(count).uniform([1e6, 1e4], [1e8, 1e7], (count, 2))
+    sizes[0] = ONLY_PRODUCTS
     return [
         make_block(
             name=f"b{number}", kind="dense", count=2, work_flop=flop, works=make_works(flop, size),
@@ -85,13 +88,26 @@ def test_a_few_wrong_times_do_not_change_the_costs():
     assert costs["work_flop of MatMul"] == pytest.approx(FLOP_S, rel=0.05)
 
 
+def test_no_product_costs_less_than_where_most_are_computed_in_a_second():
+    """Many small blocks that owe their time to something else must not make large products cheap."""
+    products, *others = make_blocks(60)
+    other_s = np.array([one.time_s - one.work_flop * FLOP_S for one in others])
+    flop = np.random.default_rng(1).uniform(0, 0.9, len(others)) * other_s / FLOP_S
+    small = [
+        one.model_copy(update={"works": make_works(count, one.moved_bytes)})
+        for one, count in zip(others, flop, strict=True)
+    ]
+    costs = fit_costs(describe_blocks([products, *small]), np.array([products.time_s, *other_s]))
+    assert costs["work_flop of MatMul"] == pytest.approx(FLOP_S, rel=1e-3)
+
+
 def test_types_of_a_family_cost_alike_and_each_may_cost_more():
-    works = tuple(OperationWork(type=one, count=2, passed_bytes=8.0) for one in ("Mul", "Sub", "Conv2D"))
+    works = tuple(OperationWork(type=one, count=2, passed_bytes=8.0) for one in ("Mul", "Sub", "MaxPool"))
     (row,) = describe_blocks([make_block(works=works)]).to_dict("records")
     assert row == {
         "moved_bytes of the block": 10.0, "count of element-wise": 4, "passed_bytes of element-wise": 16.0,
         "own count of Mul": 2, "own passed_bytes of Mul": 8.0, "own count of Sub": 2, "own passed_bytes of Sub": 8.0,
-        "count of Conv2D": 2, "passed_bytes of Conv2D": 8.0,
+        "count of MaxPool": 2, "passed_bytes of MaxPool": 8.0,
     }  # fmt: skip
 
 
@@ -163,7 +179,7 @@ def test_a_step_is_the_sum_of_its_estimates_if_they_cover_nine_tenths_of_it():
     own = times[times["network"] == "a"]
     assert steps.loc["a", "left_out_s"] == pytest.approx(1.0 + 2 * own["estimated_s"].sum())
     assert steps.loc["a", "left_out_error_ratio"] == pytest.approx(steps.loc["a", "left_out_s"] / 10 - 1)
-    unknown = make_block(kind="other", work_flop=1e9, works=make_works(1e9, 1e6, kind="TopKV2"))
+    unknown = make_block(kind="other", work_flop=1e13, works=make_works(1e13, 1e6, kind="TopKV2"))
     without = judge({"a": [*make_blocks(12), unknown], "b": make_blocks(41)})["block_steps"].set_index("network")
     assert math.isnan(without.loc["a", "left_out_s"])
     small = make_block(kind="other", count=1, work_flop=1.0, moved_bytes=1.0, works=make_works(1.0, 1.0, kind="TopKV2"))
