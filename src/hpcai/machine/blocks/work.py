@@ -138,7 +138,9 @@ def _measure_elements(operation: tf.Operation, passed_bytes: float) -> dict[str,
     """Return the bytes of an operation on elements that repeats an operand, or of a reduction along the last axis."""
     if _ends_in_last_axis(operation):
         return {"last_axis_bytes": passed_bytes}
-    return {"repeated_bytes": passed_bytes} if _repeats(operation) else {}
+    if not _repeats(operation):
+        return {}
+    return {"repeated_bytes": passed_bytes, "repeated_rows": float(_elements(operation.outputs[0].shape[:-1]))}
 
 
 def _ends_in_last_axis(operation: tf.Operation) -> bool:

@@ -52,6 +52,7 @@ class OperationWork(_Part):
     repeated_bytes: float = Field(
         default=0.0, description="Of passed_bytes, of operations on elements whose operands have several shapes."
     )
+    repeated_rows: float = Field(default=0.0, description="Rows along the last axis that these operations compute.")
     last_axis_bytes: float = Field(default=0.0, description="Of passed_bytes, of reductions along the last axis.")
     products: float = Field(default=0.0, description="Of matrices, where one operation computes many.")
     rows: float = Field(default=0.0, description="That are gathered, added up or multiplied one by one.")

@@ -373,6 +373,7 @@ def test_work_tells_repeated_operands_and_reductions_along_the_last_axis():
     same, row, number = (works_of(lambda a, b: a - b, (6, 4), shape)["Sub"] for shape in ((6, 4), (4,), ()))
     assert (same.repeated_bytes, number.repeated_bytes) == (0, 0)
     assert row.repeated_bytes == row.passed_bytes == 4 * (24 + 4 + 24)
+    assert (row.repeated_rows, same.repeated_rows) == (6, 0)
     assert works_of(lambda a: tf.reduce_max(a, axis=-1), (6, 4))["Max"].last_axis_bytes > 0
     assert works_of(lambda a: tf.reduce_sum(a, axis=[0, 1]), (6, 4))["Sum"].last_axis_bytes > 0
     assert works_of(lambda a: tf.reduce_sum(a, axis=0), (6, 4))["Sum"].last_axis_bytes == 0
