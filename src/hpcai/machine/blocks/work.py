@@ -200,11 +200,16 @@ def _measure_windows(operation: tf.Operation, product: _Product, work_flop: floa
 
 
 def _inside_ratio(operation: tf.Operation, product: _Product) -> float:
-    """Return the share of a convolution's multiply-adds whose pixel is in the image: no other is computed."""
+    """Return the share of a convolution's multiply-adds whose pixel is in the image: no other is computed.
+
+    Axes of unknown size count as without padding.
+    """
     strides, dilations = operation.get_attr("strides")[1:-1], operation.get_attr("dilations")[1:-1]
     axes = zip(product.given.shape[1:-1], product.weights.shape[:-2], product.result.shape[1:-1], strict=True)
     ratio = 1.0
     for axis, (pixels, window, results) in enumerate(axes):
+        if None in (pixels, window, results):
+            continue
         places = np.arange(results)[:, None] * strides[axis] + np.arange(window) * dilations[axis]
         places -= _padding_before(operation, axis, int(places[-1, -1]) + 1 - pixels)
         ratio *= float(np.mean((places >= 0) & (places < pixels)))

@@ -424,6 +424,7 @@ def test_places_of_a_window_outside_of_the_image_are_no_work(padding, stride, di
 
     work = works_of(convolve, (2, 8, 8, 3), (3, 3, 3, 20))["Conv2D"]
     assert work.work_flop == pytest.approx(2 * 2 * 3 * 20 * places)
+    assert works_of(convolve, (2, None, 8, 3), (3, 3, 3, 20))["Conv2D"].work_flop == 0
 
 
 def test_work_counts_small_products_and_rows():
