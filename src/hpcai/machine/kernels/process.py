@@ -75,8 +75,8 @@ def settle() -> None:
 def keep_freed_memory() -> None:
     """Let memory that is freed stay with the process, as it does in a training, where the same sizes come again.
 
-    Where calls of different sizes take turns, the C library may give much of it back after each of them: the step of
-    VGG11 then met 20,000 page faults, and took 140 ms instead of 95.
+    Where calls of different sizes take turns, the C library may give much of it back after each of them, and the next
+    one meets page faults: VGG11's step took 160 ms with 27,000 of them, and 95 ms without.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):  # the GNU C library's
