@@ -32,7 +32,7 @@ from hpcai.training.momentum import MomentumSGD
 MOST_FLOP = 2e9
 """Of the product of a forward pass: up to a tenth of a second on one core."""
 MOST_NUMBERS = 2**23
-"""In one tensor: 32 MiB, as the largest of networks."""
+"""In one tensor: 32 MiB."""
 TOGETHER = 48
 """Blocks that are compiled and timed together: all of them would need much memory."""
 ENOUGH_S = 6.0

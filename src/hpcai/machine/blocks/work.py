@@ -116,9 +116,8 @@ def _work_of(operation: tf.Operation) -> OperationWork:
     kind = operation.type
     tensors = [one for one in (*operation.inputs, *operation.outputs) if one.dtype != tf.resource]
     passed_bytes = float(sum(map(_size_bytes, tensors)))
-    work_flop, product = float(_operation_flop(operation)), _product_of(operation)
-    if product is not None and "Conv" in kind:
-        work_flop *= _inside_ratio(operation, product)
+    product = _product_of(operation)
+    work_flop = _operation_flop(operation) * _inside_ratio(operation, product)
     return OperationWork(
         type=kind,
         count=1,
@@ -129,8 +128,8 @@ def _work_of(operation: tf.Operation) -> OperationWork:
         rows=float(_elements(operation.inputs[ROWS[kind]].shape)) if kind in ROWS else 0.0,
         **_measure_elements(operation, passed_bytes),
         **_measure_columns(operation, work_flop),
-        **(_measure_product(operation, product, work_flop) if product is not None else {}),
-        **(_measure_windows(operation, product, work_flop) if product is not None else {}),
+        **_measure_product(operation, product, work_flop),
+        **_measure_windows(operation, product, work_flop),
     )
 
 
@@ -170,9 +169,9 @@ def _measure_columns(operation: tf.Operation, work_flop: float) -> dict[str, flo
     return {"idle_flop": work_flop * (-columns % VECTOR) / columns}
 
 
-def _measure_product(operation: tf.Operation, product: _Product, work_flop: float) -> dict[str, float]:
+def _measure_product(operation: tf.Operation, product: _Product | None, work_flop: float) -> dict[str, float]:
     """Return the bytes of each part of a product, whichever it computes, and its work over its result's columns."""
-    if "Depthwise" in operation.type:
+    if product is None or "Depthwise" in operation.type:
         return {}
     return {
         "given_bytes": _size_bytes(product.given),
@@ -182,9 +181,9 @@ def _measure_product(operation: tf.Operation, product: _Product, work_flop: floa
     }
 
 
-def _measure_windows(operation: tf.Operation, product: _Product, work_flop: float) -> dict[str, float]:
+def _measure_windows(operation: tf.Operation, product: _Product | None, work_flop: float) -> dict[str, float]:
     """Return what of a convolution's work depends on how its window moves and on what it reads."""
-    if "Conv" not in operation.type:
+    if product is None or "Conv" not in operation.type:
         return {}
     found = {"strided_flop": work_flop if max(operation.get_attr("strides")) > 1 else 0.0}
     if "Depthwise" in operation.type:
@@ -199,11 +198,13 @@ def _measure_windows(operation: tf.Operation, product: _Product, work_flop: floa
     }
 
 
-def _inside_ratio(operation: tf.Operation, product: _Product) -> float:
+def _inside_ratio(operation: tf.Operation, product: _Product | None) -> float:
     """Return the share of a convolution's multiply-adds whose pixel is in the image: no other is computed.
 
-    Axes of unknown size count as without padding.
+    Axes of unknown size count as without padding, and so does what is no convolution.
     """
+    if product is None or "Conv" not in operation.type:
+        return 1.0
     strides, dilations = operation.get_attr("strides")[1:-1], operation.get_attr("dilations")[1:-1]
     axes = zip(product.given.shape[1:-1], product.weights.shape[:-2], product.result.shape[1:-1], strict=True)
     ratio = 1.0
