@@ -142,9 +142,10 @@ class Draw:
         return int(self._random.choice(choices))
 
     def values(self, shape: Sequence[int], below: int) -> tf.Tensor:
-        """Return normal numbers, or whole ones below a limit."""
-        drawn = self._random.integers(0, below, shape) if below else self._random.standard_normal(shape)
-        return tf.constant(drawn.astype("int32" if below else "float32"))
+        """Return normal numbers, or whole ones below a limit in order: places of neighbours are near each other."""
+        if below:
+            return tf.constant(np.sort(self._random.integers(0, below, shape), axis=0).astype("int32"))
+        return tf.constant(self._random.standard_normal(shape).astype("float32"))
 
 
 def _follow(draw: Draw, *, is_image: bool) -> list[Step]:

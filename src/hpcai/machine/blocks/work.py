@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ def _measure_elements(operation: tf.Operation, passed_bytes: float) -> dict[str,
         return {"last_axis_bytes": passed_bytes}
     if not _repeats(operation):
         return {}
-    return {"repeated_bytes": passed_bytes, "repeated_rows": float(_elements(operation.outputs[0].shape[:-1]))}
+    return {"repeated_bytes": passed_bytes, "repeated_rows": _count_repeated_rows(operation)}
 
 
 def _ends_in_last_axis(operation: tf.Operation) -> bool:
@@ -158,6 +159,21 @@ def _repeats(operation: tf.Operation) -> bool:
         return len(shapes) > 1 and np.broadcast_shapes(*shapes) == tuple(operation.outputs[0].shape)
     except ValueError:  # no operation on elements
         return False
+
+
+def _count_repeated_rows(operation: tf.Operation) -> float:
+    """Return how many rows of repeated operands are read; neighbouring axes that are repeated alike are one.
+
+    Both operands of an outer product are repeated, and each row of its result reads both.
+    """
+    result = tuple(operation.outputs[0].shape)
+    shapes = [tuple(one.shape) for one in operation.inputs if _elements(one.shape) > 1]
+    shapes = [(1,) * (len(result) - len(shape)) + shape for shape in shapes]
+    axes = [axis for axis, size in enumerate(result) if size > 1]
+    alike = {axis: [shape[axis] == 1 for shape in shapes] for axis in axes}
+    last = takewhile(lambda axis: alike[axis] == alike[axes[-1]], reversed(axes))
+    row = math.prod(result[axis] for axis in last)
+    return math.prod(result) / row * sum(shape != result for shape in shapes)
 
 
 def _measure_columns(operation: tf.Operation, work_flop: float) -> dict[str, float]:
@@ -195,7 +211,24 @@ def _measure_windows(operation: tf.Operation, product: _Product | None, work_flo
         "window_flop": work_flop if max(product.weights.shape[:-2]) > 1 else 0.0,
         "idle_input_flop": work_flop * (-channels % REGISTER) / channels,
         "per_pixel_flop": work_flop / pixels,
+        "unfolded_flop": float(_operation_flop(operation)) if _is_unfolded(operation, product) else 0.0,
     }
+
+
+def _is_unfolded(operation: tf.Operation, product: _Product) -> bool:
+    """Whether oneDNN copies each place of the window to a matrix and multiplies these, what is outside of images too.
+
+    Its fast gradient of a 3-D convolution's weights asks for images that are deeper, with the padding before them, than
+    the window (`jit_avx512_core_conv_bwd_weights`, 3.x; seen by `ONEDNN_VERBOSE=1`).
+    """
+    if operation.type != "Conv3DBackpropFilterV2":
+        return False
+    depth, window, results = (
+        int(size or 0) for size in (product.given.shape[1], product.weights.shape[0], product.result.shape[1])
+    )
+    missing = (results - 1) * operation.get_attr("strides")[1] + window - depth
+    before = _padding_before(operation, 0, missing)
+    return before > 0 and window >= depth + before
 
 
 def _inside_ratio(operation: tf.Operation, product: _Product | None) -> float:

@@ -45,6 +45,9 @@ class OperationWork(_Part):
     per_column_flop: float = Field(default=0.0, description="work_flop over the columns of what a product computes.")
     per_pixel_flop: float = Field(default=0.0, description="work_flop of a convolution over the pixels of a row.")
     window_flop: float = Field(default=0.0, description="work_flop of a convolution whose window has several places.")
+    unfolded_flop: float = Field(
+        default=0.0, description="Of a convolution that multiplies copies of all windows, outside of images too."
+    )
     strided_flop: float = Field(default=0.0, description="Of work_flop, where a window moves by more than one place.")
     given_bytes: float = Field(default=0.0, description="Of a product's passed_bytes: images, rows, or their gradient.")
     weight_bytes: float = Field(default=0.0, description="Of them: weights, or their gradient.")
@@ -52,7 +55,9 @@ class OperationWork(_Part):
     repeated_bytes: float = Field(
         default=0.0, description="Of passed_bytes, of operations on elements whose operands have several shapes."
     )
-    repeated_rows: float = Field(default=0.0, description="Rows along the last axis that these operations compute.")
+    repeated_rows: float = Field(
+        default=0.0, description="Rows that these read of each repeated operand; axes repeated alike are one."
+    )
     last_axis_bytes: float = Field(default=0.0, description="Of passed_bytes, of reductions along the last axis.")
     products: float = Field(default=0.0, description="Of matrices, where one operation computes many.")
     rows: float = Field(default=0.0, description="That are gathered, added up or multiplied one by one.")

@@ -290,7 +290,7 @@ def works_of(compute, *shapes):
 
 
 WORKING = {
-    *{"Max", "Sum", "Tile", "Conv2DBackpropInput", "DepthwiseConv2dNative"},
+    *{"Max", "Sum", "Tile", "Conv2DBackpropInput", "Conv3DBackpropFilterV2", "DepthwiseConv2dNative"},
     *{"MatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropFilter", "SparseTensorDenseMatMul", "GatherV2"},
     *{"BiasAdd", "Relu", "Sigmoid", "Mul", "Reshape", "Identity", "Sub"},
 }
@@ -379,6 +379,40 @@ def test_work_tells_repeated_operands_and_reductions_along_the_last_axis():
     assert works_of(lambda a: tf.reduce_sum(a, axis=0), (6, 4))["Sum"].last_axis_bytes == 0
     assert works_of(tf.matmul, (4, 4), (4, 4))["MatMul"].repeated_bytes == 0
     assert works_of(lambda a: tf.tile(a, [3, 1]), (6, 4))["Tile"].repeated_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rows"),
+    [
+        ((6, 4), (6, 1), 6),  # one number for each row
+        ((6, 1), (1, 4), 2 * 6),  # both are read for each row
+        ((6, 3, 4), (3, 4), 6),  # a row of 12
+        ((6, 3, 4), (6, 3, 1), 6 * 3),
+        ((6, 3, 4), (3, 1), 6 * 3),
+        ((6, 3, 1, 4), (6, 1, 5, 4), 2 * 6 * 3 * 5),
+        ((6, 1, 4), (1, 1, 4), 6),  # axes of one place are none
+    ],
+)
+def test_rows_count_for_each_operand_that_is_repeated(first, second, rows):
+    for one, other in ((first, second), (second, first)):
+        assert works_of(lambda a, b: a * b, one, other)["Mul"].repeated_rows == rows
+
+
+@pytest.mark.parametrize(
+    ("edge", "window", "stride", "unfolded"),
+    [(2, 3, 1, True), (1, 3, 1, True), (3, 3, 1, False), (2, 3, 2, False), (2, 2, 1, False), (1, 1, 1, False)],
+)
+def test_small_images_are_unfolded_for_the_gradient_of_3d_weights(edge, window, stride, unfolded):
+    """As oneDNN's messages tell; it then multiplies what is outside of the image too."""
+    results = -(-edge // stride)
+    gradient = works_of(
+        lambda images, above: tf.raw_ops.Conv3DBackpropFilterV2(
+            input=images, filter_sizes=[window] * 3 + [4, 8], out_backprop=above, strides=[1, *[stride] * 3, 1],
+            padding="SAME",
+        ),
+        *((2, *[edge] * 3, 4), (2, *[results] * 3, 8)),
+    )["Conv3DBackpropFilterV2"]  # fmt: skip
+    assert gradient.unfolded_flop == (2.0 * 2 * results**3 * window**3 * 4 * 8 if unfolded else 0.0)
 
 
 @pytest.mark.parametrize("kind", ["convolution", "3-D convolution", "transposed convolution"])

@@ -88,6 +88,16 @@ def test_a_few_wrong_times_do_not_change_the_costs():
     assert costs["work_flop of MatMul"] == pytest.approx(FLOP_S, rel=0.05)
 
 
+def test_blocks_that_take_longer_than_the_typical_one_make_sums_larger():
+    blocks = make_blocks(60)
+    times_s = np.array([one.time_s for one in blocks])
+    times_s[1:25] *= 1.5
+    works = describe_blocks(blocks)
+    ratios = np.sort((works @ fit_costs(works, times_s)).to_numpy() / times_s)
+    assert np.mean(ratios[6:-6]) == pytest.approx(1, abs=1e-6)
+    assert np.median(ratios) > 1.05
+
+
 def test_no_product_costs_less_than_where_most_are_computed_in_a_second():
     """Many small blocks that owe their time to something else must not make large products cheap."""
     products, *others = make_blocks(60)
