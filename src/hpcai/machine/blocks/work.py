@@ -166,7 +166,7 @@ def _count_repeated_rows(operation: tf.Operation) -> float:
 
     Both operands of an outer product are repeated, and each row of its result reads both.
     """
-    result = tuple(operation.outputs[0].shape)
+    result = tuple(map(int, operation.outputs[0].shape))
     shapes = [tuple(one.shape) for one in operation.inputs if _elements(one.shape) > 1]
     shapes = [(1,) * (len(result) - len(shape)) + shape for shape in shapes]
     axes = [axis for axis, size in enumerate(result) if size > 1]
