@@ -424,6 +424,13 @@ def test_random_layers_with_many_weights_have_fewer_samples(kind):
     assert np.mean([chain.flop <= MOST_FLOP for chain in chains]) > 0.8
 
 
+def test_random_places_are_in_order():
+    """As the edges of a graph are: neighbours read what is near."""
+    places = Draw(3).values([50, 2], 20).numpy()
+    assert np.array_equal(places, np.sort(places, axis=0))
+    assert 0 <= places.min() < places.max() < 20
+
+
 def test_random_filters_are_often_those_that_a_layer_gets():
     drawn = [Draw(seed).filters(64, 4, 512) for seed in range(400)]
     assert all(4 <= one <= 512 for one in drawn)
