@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from hpcai.core.processor import lacks_avx512
 from hpcai.machine.blocks.compile import IGNORED, variable_shapes
@@ -151,10 +152,10 @@ def _ends_in_last_axis(operation: tf.Operation) -> bool:
 
 
 def _repeats(operation: tf.Operation) -> bool:
-    """Whether an operation on elements has operands of several shapes; single numbers do not count."""
+    """Whether an operation on elements has operands of several shapes."""
     if len(operation.outputs) != 1 or "data_format" in operation.node_def.attr:
         return False
-    shapes = {tuple(one.shape) for one in operation.inputs if one.shape.is_fully_defined() and _elements(one.shape) > 1}
+    shapes = set(_operand_shapes(operation))
     try:
         return len(shapes) > 1 and np.broadcast_shapes(*shapes) == tuple(operation.outputs[0].shape)
     except ValueError:  # no operation on elements
@@ -167,13 +168,16 @@ def _count_repeated_rows(operation: tf.Operation) -> float:
     Both operands of an outer product are repeated, and each row of its result reads both.
     """
     result = tuple(map(int, operation.outputs[0].shape))
-    shapes = [tuple(one.shape) for one in operation.inputs if _elements(one.shape) > 1]
-    shapes = [(1,) * (len(result) - len(shape)) + shape for shape in shapes]
-    axes = [axis for axis, size in enumerate(result) if size > 1]
-    alike = {axis: [shape[axis] == 1 for shape in shapes] for axis in axes}
-    last = takewhile(lambda axis: alike[axis] == alike[axes[-1]], reversed(axes))
+    shapes = [(1,) * (len(result) - len(shape)) + shape for shape in _operand_shapes(operation)]
+    axes = (axis for axis in reversed(range(len(result))) if result[axis] > 1)
+    _, last = next(groupby(axes, lambda axis: [shape[axis] == 1 for shape in shapes]))
     row = math.prod(result[axis] for axis in last)
     return math.prod(result) / row * sum(shape != result for shape in shapes)
+
+
+def _operand_shapes(operation: tf.Operation) -> list[tuple[int, ...]]:
+    """Return the shapes of what an operation gets; single numbers and unknown shapes do not count."""
+    return [tuple(one.shape) for one in operation.inputs if _elements(one.shape) > 1]
 
 
 def _measure_columns(operation: tf.Operation, work_flop: float) -> dict[str, float]:
@@ -218,17 +222,13 @@ def _measure_windows(operation: tf.Operation, product: _Product | None, work_flo
 def _is_unfolded(operation: tf.Operation, product: _Product) -> bool:
     """Whether oneDNN copies each place of the window to a matrix and multiplies these, what is outside of images too.
 
-    Its fast gradient of a 3-D convolution's weights asks for images that are deeper, with the padding before them, than
-    the window (`jit_avx512_core_conv_bwd_weights`, 3.x; seen by `ONEDNN_VERBOSE=1`).
+    It has no other gradient of a 3-D convolution's weights where the first window begins before the image and holds all
+    of its depth (`jit_avx512_core_conv_bwd_weights`, 3.x; seen by `ONEDNN_VERBOSE=1`).
     """
     if operation.type != "Conv3DBackpropFilterV2":
         return False
-    depth, window, results = (
-        int(size or 0) for size in (product.given.shape[1], product.weights.shape[0], product.result.shape[1])
-    )
-    missing = (results - 1) * operation.get_attr("strides")[1] + window - depth
-    before = _padding_before(operation, 0, missing)
-    return before > 0 and window >= depth + before
+    places = _window_places(operation, product, 0)
+    return places is not None and bool(places[0, 0] < 0 and places[0, -1] >= product.given.shape[1] - 1)
 
 
 def _inside_ratio(operation: tf.Operation, product: _Product | None) -> float:
@@ -238,23 +238,29 @@ def _inside_ratio(operation: tf.Operation, product: _Product | None) -> float:
     """
     if product is None or "Conv" not in operation.type:
         return 1.0
-    strides, dilations = operation.get_attr("strides")[1:-1], operation.get_attr("dilations")[1:-1]
-    axes = zip(product.given.shape[1:-1], product.weights.shape[:-2], product.result.shape[1:-1], strict=True)
     ratio = 1.0
-    for axis, (pixels, window, results) in enumerate(axes):
-        if None in (pixels, window, results):
-            continue
-        places = np.arange(results)[:, None] * strides[axis] + np.arange(window) * dilations[axis]
-        places -= _padding_before(operation, axis, int(places[-1, -1]) + 1 - pixels)
-        ratio *= float(np.mean((places >= 0) & (places < pixels)))
+    for axis, pixels in enumerate(product.given.shape[1:-1]):
+        places = _window_places(operation, product, axis)
+        if places is not None:
+            ratio *= float(np.mean((places >= 0) & (places < pixels)))
     return ratio
 
 
-def _padding_before(operation: tf.Operation, axis: int, missing: int) -> int:
-    """Return how many pixels are added before the first one of an axis, of which so many are missing."""
+def _window_places(operation: tf.Operation, product: _Product, axis: int) -> NDArray[np.int64] | None:
+    """Return the pixel of an axis that each place of each window falls on, or beside; None if a size is unknown.
+
+    Shape (results, window); the image's first pixel is 0.
+    """
+    pixels, window, results = product.given.shape[axis + 1], product.weights.shape[axis], product.result.shape[axis + 1]
+    if None in (pixels, window, results):
+        return None
+    stride, dilation = (operation.get_attr(name)[axis + 1] for name in ("strides", "dilations"))
+    places: NDArray[np.int64] = np.arange(results)[:, None] * stride + np.arange(window) * dilation
     if operation.get_attr("padding") == b"EXPLICIT":
-        return int(operation.get_attr("explicit_paddings")[2 * (axis + 1)])
-    return max(missing, 0) // 2
+        before = int(operation.get_attr("explicit_paddings")[2 * (axis + 1)])
+    else:
+        before = max(int(places[-1, -1]) + 1 - pixels, 0) // 2
+    return places - before
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:
