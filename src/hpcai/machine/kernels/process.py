@@ -32,8 +32,12 @@ REPETITIONS = 3
 MOST_REPETITIONS = 101
 KNOWN_CASES = 20
 """Number of cases per kernel in the fingerprint, which identifies the list of cases."""
-MALLOC_OPTIONS = {-1: 2**31 - 1, -3: 32 * 2**20}
-"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt(3), each as large as it may be [B]."""
+MALLOC_OPTIONS = {-1: 2**31 - 1, -2: 64 * 2**20, -3: 32 * 2**20}
+"""M_TRIM_THRESHOLD, M_TOP_PAD and M_MMAP_THRESHOLD of mallopt(3) [B]: the first and last as large as they may be.
+
+Threads have heaps of 64 MiB. One that is empty goes back to the kernel whatever M_TRIM_THRESHOLD says, unless M_TOP_PAD
+is as large as a heap (glibc, malloc/arena.c, heap_trim).
+"""
 ENOUGH_S = 4e-3
 """Total time for calls of a short operation [s]: a single call is not meaningful."""
 
@@ -76,7 +80,9 @@ def keep_freed_memory() -> None:
     """Let memory that is freed stay with the process, as it does in a training, where the same sizes come again.
 
     Where calls of different sizes take turns, the C library may give much of it back after each of them, and the next
-    one meets page faults: VGG11's step took 160 ms with 27,000 of them, and 95 ms without.
+    one meets page faults: VGG11's step took 160 ms with 27,000 of them, and 95 ms without. It also does where a buffer
+    of each call is the only one in its thread's last heap, which depends on all that was taken before: in one of six
+    processes VGG11's step met 20,745 faults, and took 145 ms.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):  # the GNU C library's

@@ -216,9 +216,9 @@ def test_operations_exist_for_all_kernels():
 
 
 FAULTS = """
-import ctypes, resource, sys
+import ctypes, resource, sys, threading
 from hpcai.machine.kernels.process import keep_freed_memory
-if sys.argv[1:]:
+if "kept" in sys.argv:
     keep_freed_memory()
 library = ctypes.CDLL(None)
 library.malloc.restype = ctypes.c_void_p
@@ -231,16 +231,31 @@ def use(sizes):
     for place, _ in blocks:
         library.free(place)
 
-for _ in range(3):
-    use([20 << 20] * 5)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-use([20 << 20] * 5)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+def use_again(sizes):
+    for _ in range(3):
+        use(sizes)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    use(sizes)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+
+def fill_a_heap():
+    library.free(library.malloc(9 << 20))  # from now on so much comes from the heap
+    held = [library.malloc(9 << 20) for _ in range(7)]
+    use_again([9 << 20])
+
+if "thread" in sys.argv:
+    threading.Thread(target=fill_a_heap).start()
+else:
+    use_again([20 << 20] * 5)
 """
 
 
-def test_memory_that_a_call_frees_is_there_for_the_next_one():
+@pytest.mark.parametrize("where", ["process", "thread"])
+def test_memory_that_a_call_frees_is_there_for_the_next_one(where):
+    """Also that of a thread whose heap of 64 MiB has no room for a buffer that each call takes and frees."""
+
     def faults(*words):
-        return int(subprocess.run([sys.executable, "-c", FAULTS, *words], capture_output=True, check=True).stdout)
+        command = [sys.executable, "-c", FAULTS, where, *words]
+        return int(subprocess.run(command, capture_output=True, check=True).stdout)
 
     assert faults("kept") < 100 < faults()
