@@ -12,8 +12,12 @@ for itself. Rows only share the panel: one process column factorises it and, wit
 depend on the order m of the remaining matrix. They are interpolated between the measured orders, with the nearest value
 outside them, and each operation of a step uses the rate of its step.
 
-Data moved in a step on P x Q processes: 32 NB m / Q bytes by row exchanges, in memory; with P > 1 also
-16 NB m (P - 1) / (P Q) bytes in messages; with Q > 1 the panel, 8 NB (m + NB) / P bytes in messages, once, because the
+Blocks are dealt to the processes in turn, so shares are not equal: the column that holds the next panel never has
+fewer columns of the remaining matrix than another one, and all wait for that panel. ``all parts`` counts what this
+column, and the row with the next diagonal block, have: m_Q columns and m_P rows. The others count m / Q and m / P.
+
+Data moved in a step on P x Q processes: 32 NB m_Q bytes by row exchanges, in memory; with P > 1 also
+16 NB m_Q (P - 1) / P bytes in messages; with Q > 1 the panel, 8 NB (m + NB)_P bytes in messages, once, because the
 next panel's column gets it first. Back substitution reads the matrix once, 4 N² / (P Q) bytes.
 """
 
@@ -35,6 +39,7 @@ from hpcai.predict.hpl.counts import (
     count_reported_flop,
     count_substitution_bytes,
     count_trsm_flop,
+    deal_out,
     list_trailing_orders,
 )
 from hpcai.predict.hpl.scenario import NodeRates, Scenario
@@ -135,14 +140,16 @@ def part_times(run: Mapping[Hashable, Any], rates: ProcessRates) -> dict[str, fl
     order, block = int(run["order"]), int(run["block"])
     rows, columns = int(run["process_rows"]), int(run["process_columns"])
     m = list_trailing_orders(order, block)
+    height, width = deal_out(m, block, rows), deal_out(m, block, columns)
+    below: Floats = deal_out(m + block, block, rows) - block
     messages = float(run.get("message_rate_bytes_per_s", float("nan")))
-    pairs = float(count_exchange_bytes(m, block).sum()) / columns
+    pairs = float(count_exchange_bytes(width, block).sum())
     spread_s = pairs / 2 * (rows - 1) / rows / messages if rows > 1 else 0.0
-    panels = float(count_panel_link_bytes(m, block).sum()) / 2 / rows
+    panels = float(count_panel_link_bytes(below, block).sum()) / 2
     return {
-        "update_s": float(count_gemm_flop(m, block).sum()) / rates.gemm / (rows * columns),
-        "solve_s": float(count_trsm_flop(m, block).sum()) / rates.trsm / columns,
-        "panel_s": float(count_panel_flop(m, block).sum()) / rates.panel / rows,
+        "update_s": 2 * block * float((height * width).sum()) / rates.gemm,
+        "solve_s": float(count_trsm_flop(width, block).sum()) / rates.trsm,
+        "panel_s": float(count_panel_flop(below, block).sum()) / rates.panel,
         "exchange_s": pairs / rates.exchange + spread_s,
         "broadcast_s": panels / messages if columns > 1 else 0.0,
         "substitution_s": count_substitution_bytes(float(order)) / rates.substitution / (rows * columns),

@@ -7,7 +7,15 @@ import pandas as pd
 import pytest
 
 from hpcai.machine.hpl.routines import MOVERS
-from hpcai.predict.hpl_validation import NO_RATES, PARTS, average_rates, predict_time_s, validate_hpl
+from hpcai.predict.hpl_validation import (
+    NO_RATES,
+    PARTS,
+    ProcessRates,
+    average_rates,
+    part_times,
+    predict_time_s,
+    validate_hpl,
+)
 
 GEMM, TRSM, PANEL = 56.4e9, 42e9, 39.6e9
 EXCHANGE, READ, MESSAGES = 2.5e9, 10e9, 14e9
@@ -68,20 +76,52 @@ def test_grids_share_the_solve_by_columns_and_the_panel_by_rows(rows: int, colum
     assert predicted(rows, columns, rates())["three rates"] == pytest.approx(expected, rel=1e-9)
 
 
+def dealt(size: int, processes: int) -> int:
+    """Deal blocks to processes in turn, until none is left; return what the first one has."""
+    blocks = [min(192, size - start) for start in range(0, size, 192)]
+    return sum(blocks[::processes])
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 2), (2, 1)])
-def test_parts_that_move_data_are_added_to_the_three_rates(rows: int, columns: int) -> None:
-    moved_s = 4 * 8000**2 / (rows * columns * READ)
+def test_parts_are_those_of_the_process_that_all_wait_for(rows: int, columns: int) -> None:
+    expected = dict.fromkeys(PARTS, 0.0) | {"substitution_s": 4 * 8000**2 / (rows * columns * READ)}
     for step in range(1, 8000 // 192 + 1):
         m = 8000 - step * 192
-        moved_s += 32 * 192 * m / columns / EXCHANGE
-        moved_s += 16 * 192 * m / columns * (rows - 1) / rows / MESSAGES
-        moved_s += 8 * 192 * (m + 192) / rows / MESSAGES if columns > 1 else 0
+        wide, panel = dealt(m, columns), dealt(m + 192, rows)
+        expected["update_s"] += 2 * 192 * dealt(m, rows) * wide / GEMM
+        expected["solve_s"] += 192**2 * wide / TRSM
+        expected["panel_s"] += (192**2 * panel - 192**3 / 3) / PANEL
+        expected["exchange_s"] += 32 * 192 * wide / EXCHANGE + 16 * 192 * wide * (rows - 1) / rows / MESSAGES
+        expected["broadcast_s"] += 8 * 192 * panel / MESSAGES if columns > 1 else 0
     found = validate_hpl(run(process_rows=rows, process_columns=columns), rates()).set_index("model")
     times = found["predicted_time_s"]
-    assert times["all parts"] - times["three rates"] == pytest.approx(moved_s, rel=1e-9)
+    assert found.loc["all parts", list(PARTS)].to_dict() == pytest.approx(expected, rel=1e-9)
     assert found.loc["all parts", list(PARTS)].sum() == pytest.approx(times["all parts"], rel=1e-12)
     assert found.loc["three rates", list(PARTS)].isna().all()
     assert (found.loc["all parts", "broadcast_s"] == 0) == (columns == 1)
+
+
+def test_one_process_pays_for_movement_beside_the_three_rates() -> None:
+    times = validate_hpl(run(), rates()).set_index("model")["predicted_time_s"]
+    moved_s = 4 * 8000**2 / READ + sum(32 * 192 * (8000 - step * 192) for step in range(1, 42)) / EXCHANGE
+    assert times["all parts"] - times["three rates"] == pytest.approx(moved_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+def test_a_grid_of_columns_takes_as_long_as_its_columns_that_wait_for_panels(columns: int) -> None:
+    """Each column starts an update when it has the panel, whose column factorises it after its own last update."""
+    order, block = 40 * 192, 192
+    blocks, ready, done = order // block, 0.0, [0.0] * columns
+    for step in range(blocks):
+        owner = step % columns
+        ready = done[owner] + (block**2 * (order - step * block) - block**3 / 3) / PANEL
+        for column in range(columns):
+            mine = sum(1 for other in range(step + 1, blocks) if other % columns == column)
+            m = order - (step + 1) * block
+            done[column] = max(done[column], ready) + 2 * block * m * mine * block / GEMM
+    shape: dict[Hashable, int] = {"order": order, "block": block, "process_rows": 1, "process_columns": columns}
+    parts = part_times({**shape, "message_rate_bytes_per_s": MESSAGES}, ProcessRates(GEMM, TRSM, PANEL, EXCHANGE, READ))
+    assert parts["update_s"] + parts["panel_s"] == pytest.approx(max(done), rel=1e-12)
 
 
 def test_a_grid_without_a_known_message_rate_is_not_predicted_by_its_parts() -> None:

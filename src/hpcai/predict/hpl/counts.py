@@ -79,6 +79,15 @@ def count_network_bytes(trailing_order: Values, block: Values, nodes: Values) ->
     return trailing_order * (BYTES_PER_DOUBLE * block / nodes)
 
 
+def deal_out(size: Values, block: Values, processes: int) -> Values:
+    """Return how many of some rows or columns the process with the first block has (ScaLAPACK's ``numroc``).
+
+    Blocks of NB are dealt to the processes in turn; the last one may be smaller. No process has more.
+    """
+    rounds, rest = np.divmod(size, block * processes)
+    return rounds * block + np.minimum(rest, block)
+
+
 def list_trailing_orders(order: int, block: int, first_step: int = 1) -> Floats:
     """Return m_k = N - k NB for k = first_step … floor(N / NB); a remainder N mod NB is ignored."""
     return order - np.arange(first_step, order // block + 1, dtype=np.float64) * block
