@@ -165,6 +165,7 @@ def test_reports_agree_with_each_other(two_ranks: Run) -> None:
     assert [placement.local_rank for placement in placements] == [0, 1]
     if len(os.sched_getaffinity(0)) > 1:
         assert not set(placements[0].cores) & set(placements[1].cores)
+    assert None not in [two_ranks.rank(number).page_faults_per_step for number in (0, 1)]
     assert (two_ranks.raw / "resources_rank1.csv").exists()
     assert (two_ranks.raw / "heartbeat").exists()
 

@@ -253,6 +253,7 @@ def make_rank(rank: int, plan: RunPlan) -> RankReport:
         peak_memory_bytes=900_000_000,
         cpu_time_s=50.0,
         read_bytes=20_000_000,
+        page_faults_per_step=12.5,
         weights_sha256="ab" * 32,
     )
 

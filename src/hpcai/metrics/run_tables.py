@@ -329,8 +329,10 @@ def _target(record: RunRecord) -> dict[str, Any]:
 def _resources(record: RunRecord) -> dict[str, Any]:
     staging = record.training.staging if record.training else None
     reads = [rank.read_bytes for rank in record.ranks]
+    faults = [rank.page_faults_per_step for rank in record.ranks if rank.page_faults_per_step is not None]
     return {
         "peak_memory_bytes": _number(max((rank.peak_memory_bytes for rank in record.ranks), default=None)),
+        "page_faults_per_step": _number(max(faults, default=None)),
         "read_bytes": _number(sum(read or 0 for read in reads) if reads and None not in reads else None),
         "staging_packed_bytes": _number(staging.packed_bytes if staging else None),
         "staging_content_bytes": _number(staging.content_bytes if staging else None),

@@ -53,6 +53,9 @@ class RankReport(_Part):
     staging_read_bytes: int = Field(default=0, ge=0)
     staging_s: float = Field(default=0.0, ge=0)
     reads: RankReads | None = Field(default=None, description="None: not recorded (earlier versions).")
+    page_faults_per_step: float | None = Field(
+        default=None, ge=0, description="Minor page faults, median over epochs; None: not recorded (earlier versions)."
+    )
     quietness: Quietness | None = Field(default=None, description="None: not measured.")
     weights_sha256: str = Field(description="Digest of all weights after training: equal on all ranks.")
 

@@ -1,6 +1,7 @@
 """The training loop for all benchmarks: initialisation, staging, epochs of training and evaluation, stop."""
 
 import gc
+import resource
 import statistics
 from array import array
 from collections.abc import Iterator, Sequence
@@ -62,6 +63,7 @@ class Training:
         self._chrono = Chrono()
         self._steps = self._skipped_before = 0
         self._step_times_s = array("d")
+        self._faults_per_step: list[float] = []
         self._read_log = ReadLog()
         plan, benchmark = self._plan, self._plan.benchmark
         self._goal = Goal(
@@ -125,6 +127,11 @@ class Training:
     def reads(self) -> RankReads:
         """What this rank read while it staged and trained."""
         return self._read_log.reads
+
+    @property
+    def page_faults_per_step(self) -> float:
+        """Minor page faults of this rank per training step: the median over epochs, the first of which takes memory."""
+        return statistics.median(self._faults_per_step)
 
     @property
     def _seed(self) -> int:
@@ -221,8 +228,10 @@ class Training:
 
     def _epoch(self, epoch: int, batches: Iterator[Batch]) -> tuple[EpochRecord, list[Step], Verdict | None]:
         """Train and evaluate one epoch; an epoch that ends the run early is not evaluated."""
+        faults = _minor_page_faults()
         with self._chrono.phase("train") as train:
             steps = self._train_steps(batches)
+        self._faults_per_step.append((_minor_page_faults() - faults) / len(steps))
         # The mean over a diverged epoch is not finite either, as the record must show.
         loss = float(np.mean([step.train_loss for step in steps]))
         verdict = judge(self._goal, Progress(epoch, self._steps, loss, None))
@@ -299,6 +308,10 @@ class Training:
         digest = self._engine.digest()
         require_equal(collective.gather(np.frombuffer(bytes.fromhex(digest), np.uint8), "weights"))
         return digest
+
+
+def _minor_page_faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def collect_garbage_from_now_on() -> None:

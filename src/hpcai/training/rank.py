@@ -11,7 +11,6 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import Quietness
 from hpcai.core.errors import LaunchError, StagingError
 from hpcai.records.files import write_json
-from hpcai.records.input_reads import RankReads
 from hpcai.records.run import Placement, RankReport
 from hpcai.training import collective
 from hpcai.training.accelerators import gather_accelerators, own_accelerator, require_own
@@ -56,7 +55,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
         with ResourceSampler(arguments.raw / f"resources_rank{ranks.rank}.csv"):
             training = Training(workload_of(plan, dataset.statistics), ranks, dataset, outputs)
             report, quietness, digest = training.run(Start(started_s, arguments.page_cache == "dropped"))
-        own = _report(placement, dataset, training.reads, quietness, digest)
+        own = _report(placement, dataset, training, quietness, digest)
         write_json(own, arguments.raw / "ranks" / f"rank{ranks.rank}.json")
         collective.barrier()
     except BaseException:
@@ -96,7 +95,9 @@ def _accelerator(plan: RunPlan, ranks: Ranks, placement: Placement) -> dict[str,
     return {"accelerator": own.name, "accelerator_uuid": own.uuid}
 
 
-def _report(placement: Placement, dataset: Dataset, reads: RankReads, quietness: Quietness, digest: str) -> RankReport:
+def _report(
+    placement: Placement, dataset: Dataset, training: Training, quietness: Quietness, digest: str
+) -> RankReport:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     read, written = storage_bytes(psutil.Process())
     return RankReport(
@@ -107,7 +108,8 @@ def _report(placement: Placement, dataset: Dataset, reads: RankReads, quietness:
         written_bytes=written,
         staging_read_bytes=dataset.staging_read_bytes,
         staging_s=dataset.staging_s,
-        reads=reads,
+        reads=training.reads,
+        page_faults_per_step=training.page_faults_per_step,
         quietness=quietness,
         weights_sha256=digest,
     )

@@ -39,6 +39,7 @@ WITHOUT_UNIT = {
     "parameters", "epochs", "epochs_to_target", "best_quality", "last_quality", "epoch", "steps", "learning_rate",
     "train_loss", "quality", "accumulation", "batchnorm_group", "spatial_parts", "gradient_groups",
     "evaluation_batch", "skipped_steps", "n_valid", "n", "n_found", "stalls",
+    "page_faults_per_step",
 }  # fmt: skip
 
 
@@ -50,6 +51,21 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def runs(paths: list[Path]) -> pd.DataFrame:
     return collect_runs(paths)
+
+
+@pytest.mark.parametrize(
+    ("of_ranks", "expected"), [((20745.0, 3.0), 20745.0), ((None, 3.0), 3.0), ((None, None), math.nan)]
+)
+def test_page_faults_are_those_of_the_rank_that_has_most(
+    tmp_path: Path, of_ranks: tuple[float | None, ...], expected: float
+) -> None:
+    record = make_study(ranks=(2,), repeats=1)[0]
+    ranks = [
+        rank.model_copy(update={"page_faults_per_step": each})
+        for rank, each in zip(record.ranks, of_ranks, strict=True)
+    ]
+    runs = collect_runs(write_records([record.model_copy(update={"ranks": tuple(ranks)})], tmp_path))
+    assert runs["page_faults_per_step"].to_list() == pytest.approx([expected], nan_ok=True)
 
 
 def test_every_run_is_a_row_that_names_its_record(runs: pd.DataFrame, paths: list[Path]) -> None:
