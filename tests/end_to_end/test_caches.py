@@ -9,6 +9,7 @@ from unit.training.training_plans import plan_of
 
 from hpcai.config.runs import RunPlan
 
+pytestmark = pytest.mark.slow
 MINI = Path(__file__).resolve().parents[1] / "config/benchmarks"
 CACHES = {"evaluation_batch": 8, "evaluation_cache": "node_local", "training_cache": "memory"}
 
@@ -36,7 +37,6 @@ def test_caches_change_no_number_and_leave_nothing_behind(cubes):
     assert cubes.staged("cached") == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("benchmark", ["resnet50_mini", "extreme_weather_mini", "deepcam_mini", "opencatalyst_mini"])
 def test_no_benchmark_minds_where_its_samples_come_from(tmp_path, benchmark):
     data = prepared(plan(benchmark), tmp_path)
@@ -47,7 +47,6 @@ def test_no_benchmark_minds_where_its_samples_come_from(tmp_path, benchmark):
     assert [one.quality for one in cached.epochs] == pytest.approx([one.quality for one in plain.epochs], rel=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["horovod", "jax"])
 def test_gradients_above_the_limit_change_nothing(cubes, engine):
     run = cubes.run(f"skipping_{engine}", plan(recipe={"skip_gradient_norm": 1e-12}, engine=engine))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from browser.checks import check_page, missing_browser
 from end_to_end.rank_runs import check_log
-from end_to_end.studies import BENCHMARKS, captures_of
+from end_to_end.studies import BENCHMARKS, TIMELINES, captures_of
 
 from hpcai.machine.work.compiled_step import DENSE
 from hpcai.machine.work.step import WorkReport
@@ -133,15 +133,14 @@ def test_all_five_are_characterised(study):
         name: pd.read_parquet(study.directory / f"results/tables/{name}.parquet")
         for name in ("captures", "communication", "work")
     }
-    names = {f"{name}_mini" for name in BENCHMARKS}
     captures = tables["captures"]
     broken = captures[captures["status"].eq("not readable") | captures["reason"].str.contains("profiled run failed")]
     assert broken.empty, broken[["benchmark", "variant", "profile", "reason"]].to_string()
-    for view in ("communication", "work"):
-        assert set(tables[view]["benchmark"]) == names, view
+    for view, names in {"communication": TIMELINES, "work": BENCHMARKS}.items():
+        assert set(tables[view]["benchmark"]) == {f"{name}_mini" for name in names}, view
     counted = tables["work"][tables["work"]["method"] == "hlo"].dropna(subset=["ratio_to_formula"])
     ratios = counted.groupby("benchmark")["ratio_to_formula"].first()
-    assert set(ratios.index) == names
+    assert set(ratios.index) == {f"{name}_mini" for name in BENCHMARKS}
     assert ratios.to_numpy() == pytest.approx(1.0, abs=0.01)
 
 
@@ -186,25 +185,40 @@ def test_gradients_travel_one_by_one_as_horovod_fuses_them(study):
 
 
 def test_what_belongs_to_a_step_travels_in_one_message(study):
-    """Also in half precision, and with the atoms that OpenCatalyst's loss is divided by."""
+    """Also in half precision."""
     communication = table(study, "communication").set_index(["benchmark", "variant"])
-    for name in BENCHMARKS:
-        plain = communication.loc[f"{name}_mini", "fp32"]
-        assert (plain["batches"], plain["other_batches"]) == (plain["steps"], 0), name
+    one_message_per_step(communication, TIMELINES)
     # Half precision; the smaller messages are statistics of batch-norm groups.
     sizes = table(study, "messages").set_index(["benchmark", "variant"]).loc[("resnet50_mini", "mixed"), "bytes"]
     assert (sizes == sizes.max()).sum() == communication.loc[("resnet50_mini", "mixed"), "steps"]
     assert 4 not in set(sizes)
 
 
-@pytest.mark.slow
-def test_kernels_of_all_five_are_profiled(measured):
-    captures = captures_of(f"kernels/{name}_mini/fp32" for name in BENCHMARKS)
-    assert measured.snakemake(*captures).returncode == 0
-    view = "results/characterise/kernels/kernels.parquet"
+def one_message_per_step(communication, names):
+    for name in names:
+        plain = communication.loc[f"{name}_mini", "fp32"]
+        assert (plain["batches"], plain["other_batches"]) == (plain["steps"], 0), name
+
+
+def profile_all_five(measured, profile, view):
+    """Profile fp32 of all five; return a table of their captures."""
+    assert measured.snakemake(*captures_of(f"{profile}/{name}_mini/fp32" for name in BENCHMARKS)).returncode == 0
+    view = f"results/characterise/{profile}/{view}.parquet"
     done = measured.snakemake(view, config=["measure=false"])
     assert done.returncode == 0, done.stdout
-    kernels = pd.read_parquet(measured.directory / view)
+    return pd.read_parquet(measured.directory / view)
+
+
+@pytest.mark.slow
+def test_all_five_travel_in_one_message(measured):
+    """Also with the atoms that OpenCatalyst's loss is divided by."""
+    communication = profile_all_five(measured, "timeline", "communication")
+    one_message_per_step(communication.set_index(["benchmark", "variant"]), BENCHMARKS)
+
+
+@pytest.mark.slow
+def test_kernels_of_all_five_are_profiled(measured):
+    kernels = profile_all_five(measured, "kernels", "kernels")
     assert set(kernels["benchmark"]) == {f"{name}_mini" for name in BENCHMARKS}
     assert kernels.groupby("run_id")["share_ratio"].sum().to_numpy() == pytest.approx(1.0)
 
@@ -254,7 +268,7 @@ def test_every_exchange_stands_under_its_roofs(study):
     points = table(study, "roofline_points")
     drawn = points[points["status"] == "drawn"]
     exchanging = drawn[drawn["scope"] == "intra_node"]
-    assert set(exchanging["benchmark"]) == {f"{name}_mini" for name in BENCHMARKS}
+    assert set(exchanging["benchmark"]) == {f"{name}_mini" for name in TIMELINES}
     assert (exchanging["ranks"] == 2).all()
     assert (drawn["roof_ratio"] <= 1.02).all()
     unplaced = points[points["status"] != "drawn"]

@@ -7,6 +7,8 @@ import pytest
 from unit.workloads.toy_library import copy_project
 from workflow_project import Project
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
@@ -32,7 +34,6 @@ def test_a_study_of_it_converges(project: Project) -> None:
     assert work.is_file()
 
 
-@pytest.mark.slow
 def test_its_report_shows_it(project: Project) -> None:
     """No list names it, yet all is there: profiles, scores, predictions and the page."""
     report, scores, steps = make(

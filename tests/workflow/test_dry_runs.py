@@ -86,10 +86,10 @@ def test_predictions_are_measured_once_for_all(project):
     ("target", "removed", "rule"),
     [
         ("predict", "step_blocks.json", "measure_blocks"),
-        ("predict", "blas_rates.json", "measure_blas_rates"),
-        ("predict", "hpl.json", "run_hpl"),
         ("regressors", "convolution2d/times.parquet", "measure_kernels"),
-        ("regressors", "reference_steps.json", "measure_reference_steps"),
+        pytest.param("predict", "blas_rates.json", "measure_blas_rates", marks=pytest.mark.slow),
+        pytest.param("predict", "hpl.json", "run_hpl", marks=pytest.mark.slow),
+        pytest.param("regressors", "reference_steps.json", "measure_reference_steps", marks=pytest.mark.slow),
     ],
 )
 def test_what_was_removed_is_measured_again_though_its_tables_are_there(project, target, removed, rule):

@@ -119,6 +119,7 @@ def test_it_answers_like_the_checkout(installed):
     assert "published" in installed.same_as_here("hpcai", "schema")
 
 
+@pytest.mark.slow
 def test_readers(installed, tmp_path):
     (tmp_path / "osu.txt").write_text(OSU)
     assert len(installed.same_as_here("hpcai", "read", tmp_path / "osu.txt").splitlines()) == 3
@@ -134,6 +135,7 @@ def test_readers(installed, tmp_path):
     assert "MatMul" in installed.same_as_here("hpcai", "read", tmp_path / "steps.xplane.pb")
 
 
+@pytest.mark.slow
 def test_published_rounds(installed, rounds, tmp_path):
     assert "does not comply" in installed.same_as_here("hpcai", "mlperf", "check", rounds)
     imported = installed.call("hpcai", "mlperf", "import", rounds, "--output", tmp_path / "there")
@@ -146,7 +148,7 @@ def test_published_rounds(installed, rounds, tmp_path):
     assert "512 units" in installed.same_as_here("hpcai", "mlperf", "predict", rounds, *asked)
 
 
-@pytest.mark.slow  # its data files are in the wheel by the first test, its programs run in the others
+@pytest.mark.slow
 def test_the_page_on_rounds(installed, rounds, tmp_path):
     """Templates, captions and definitions are in the wheel, and drawings are the same."""
     programs = {"there": installed.bin / "hpcai", "here": Path(sys.executable).with_name("hpcai")}
@@ -160,6 +162,7 @@ def test_the_page_on_rounds(installed, rounds, tmp_path):
     assert "ORG/machine_64" in page
 
 
+@pytest.mark.slow
 def test_comparison(installed, tmp_path):
     base = write_study(tmp_path / "base", make_runs())
     new = write_study(tmp_path / "new", make_runs(factor=1.5, day=3))

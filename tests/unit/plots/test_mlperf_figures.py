@@ -123,6 +123,7 @@ def test_weak_scales_that_do_not_fit_are_marked(reason: str, *, marked: bool) ->
     assert (MISFITS in texts) == marked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", OWN)
 def test_equal_tables_give_equal_bytes(topic: str) -> None:
     tables = make_tables(2, ("v0.7", "v1.0"))

@@ -132,6 +132,7 @@ def in_a_process(engine: str, code: str) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_jax_takes_the_same_steps() -> None:
     code = (
         "import json; from unit.training.test_large_batch import optimizer_of, steps_of_ours; print(json.dumps("

@@ -52,7 +52,7 @@ def test_real_ranks_sum_and_report():
     assert (links["time_min_s"] > 0).all()
 
 
-@pytest.mark.parametrize("engine", ["tensorflow", "jax"])
+@pytest.mark.parametrize("engine", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
 def test_other_engines_time_calls_and_say_that_they_have_no_timeline(engine):
     launch = (sys.executable, "-m", "hpcai.training.spawn", "-np", "2")
     report = measure(launch, engine=engine, options=("--sizes", "4,4096", "--repeats", "3"))

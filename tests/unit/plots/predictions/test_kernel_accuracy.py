@@ -78,6 +78,7 @@ def test_panels_share_one_axis_of_errors() -> None:
     assert limits == {(-50.0, 50.0)}
 
 
+@pytest.mark.slow
 def test_equal_tables_give_equal_bytes() -> None:
     assert to_svg(draw.__wrapped__(TABLES["few"])[0]) == to_svg(draw.__wrapped__(TABLES["few"])[0])
 

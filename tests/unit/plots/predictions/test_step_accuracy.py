@@ -54,6 +54,7 @@ def test_raw_and_fitted_predictions_are_apart() -> None:
     assert "no such prediction" in [text.get_text() for text in right.texts]
 
 
+@pytest.mark.slow
 def test_equal_tables_give_equal_bytes() -> None:
     assert to_svg(plot_step_accuracy(make_steps())) == to_svg(plot_step_accuracy(make_steps()))
 

@@ -75,6 +75,7 @@ def test_the_baseline_batch_is_marked() -> None:
     assert {float(np.asarray(line.get_xdata())[0]) for line in marks} == {BASE["batch"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", DRAWN)
 def test_equal_tables_give_equal_bytes(figure: str) -> None:
     assert to_svg(DRAWN[figure](make_sweeps())) == to_svg(DRAWN[figure](make_sweeps()))

@@ -121,6 +121,7 @@ def test_predictions_without_measured_points(plain: pd.DataFrame) -> None:
     assert points(figure, "predicted") == len(make_predictions(plain))
 
 
+@pytest.mark.slow
 def test_equal_tables_give_equal_bytes(plain: pd.DataFrame) -> None:
     assert to_svg(plot_what_if(make_predictions(plain), plain)) == to_svg(plot_what_if(make_predictions(plain), plain))
 

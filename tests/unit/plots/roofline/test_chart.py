@@ -84,6 +84,7 @@ def test_hovering_tells_the_numbers_their_units_and_their_source(spec):
     assert {"intensity_text", "rate_text", "roof_text", "share", "source", "gain", "ridge", "bound"} <= tips
 
 
+@pytest.mark.slow
 def test_equal_tables_give_equal_charts(tables):
     first, second = (json.dumps(to_spec(draw_roofline(*tables))) for _ in range(2))
     assert first == second

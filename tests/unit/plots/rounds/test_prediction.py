@@ -55,6 +55,7 @@ def test_every_result_is_drawn_in_each_panel(tables: Tables, figure: Figure) -> 
     assert points(figure, "reference") == references
 
 
+@pytest.mark.slow
 def test_equal_tables_give_equal_bytes() -> None:
     tables = prediction_tables(*tables_of(ROUNDS["few"]()), no_references())
     assert to_svg(draw(tables)) == to_svg(draw(tables))

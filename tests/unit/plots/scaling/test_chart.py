@@ -107,6 +107,7 @@ def test_variants_at_one_scale_each_have_no_panel(tmp_path: Path) -> None:
     assert ONE_SCALE in spec_to_svg(spec)
 
 
+@pytest.mark.slow
 def test_equal_tables_give_equal_charts(tmp_path: Path) -> None:
     tables = make_tables(STUDIES["variants"](), tmp_path)
     assert json.dumps(to_spec(draw_scaling(*tables, NOTHING))) == json.dumps(to_spec(draw_scaling(*tables, NOTHING)))

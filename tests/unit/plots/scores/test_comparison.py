@@ -193,6 +193,7 @@ def test_many_results_keep_their_labels_apart() -> None:
     assert len([label for label in axes.get_yticklabels() if label.get_text()]) >= 2
 
 
+@pytest.mark.slow
 def test_equal_tables_give_equal_bytes() -> None:
     for draw, frame in ((plot_comparison, comparison_of({"ratio": 1.1})), (plot_history, history_of({}))):
         assert words(draw(frame)) == words(draw(frame))

@@ -96,6 +96,7 @@ def test_numbers_above_a_panel_keep_apart(tables: Tables, names: tuple[str, ...]
     assert outside(figure, numbers) == []
 
 
+@pytest.mark.slow
 def test_equal_tables_give_equal_bytes(tables: Tables) -> None:
     assert to_svg(draw(tables)) == to_svg(draw(tables))
 

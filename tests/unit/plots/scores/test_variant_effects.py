@@ -121,6 +121,7 @@ def test_no_variants_is_said_in_words() -> None:
     assert NO_VARIANTS.split(":")[0].encode() in svg
 
 
+@pytest.mark.slow
 def test_svg_is_deterministic(tmp_path: Path) -> None:
     effects = make_effects(tmp_path)
     assert to_svg(plot_variant_effects(effects)) == to_svg(plot_variant_effects(effects))

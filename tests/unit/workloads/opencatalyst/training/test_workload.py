@@ -178,7 +178,7 @@ def test_steps_of_the_engine_lower_the_loss_and_warm_up_leaves_no_trace(single_r
     assert workload.quality(rows) == pytest.approx(losses[-1] / 150, rel=0.3)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16", marks=pytest.mark.slow)])
 def test_micro_batches_count_by_their_atoms(single_rank: None, precision: str) -> None:
     """A step of graphs one by one is the step of both at once, though they have 3 and 1 free atoms."""
     found, shallow = [], {"blocks": 1, "output_layers": 1, "radial": 2, "spherical": 2}
