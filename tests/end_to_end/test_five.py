@@ -268,7 +268,7 @@ def test_every_exchange_stands_under_its_roofs(study):
     points = table(study, "roofline_points")
     drawn = points[points["status"] == "drawn"]
     exchanging = drawn[drawn["scope"] == "intra_node"]
-    assert set(exchanging["benchmark"]) == {f"{name}_mini" for name in TIMELINES}
+    assert set(exchanging["benchmark"]) == {f"{name}_mini" for name in BENCHMARKS}
     assert (exchanging["ranks"] == 2).all()
     assert (drawn["roof_ratio"] <= 1.02).all()
     unplaced = points[points["status"] != "drawn"]
