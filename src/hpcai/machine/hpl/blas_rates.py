@@ -19,7 +19,7 @@ from hpcai.core.errors import LaunchError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.machine.hpl.input import HplTest
 from hpcai.machine.hpl.library import BlasLibrary, OfBlas, find_blas
-from hpcai.machine.hpl.routines import MOST_REPETITIONS, MOVERS, Request, Routine, Timings
+from hpcai.machine.hpl.routines import MOST_REPETITIONS, MOVERS, STEP, Request, Routine, Timings
 from hpcai.machine.hpl.run import ONE_THREAD
 from hpcai.metrics.quietness import judge_quiet
 
@@ -31,10 +31,10 @@ STUDY_DEFAULT = Tolerance()
 PAGES = {"NUMPY_MADVISE_HUGEPAGE": "0"}
 """HPL asks for no huge pages, and NumPy does by itself: row exchanges are 10 % faster in them."""
 METHOD = {
-    "dgemm": "measured: cblas_dgemm, rank NB, not transposed",
-    "dtrsm": "measured: cblas_dtrsm, left, lower, unit",
+    "dgemm": "measured: cblas_dgemm, rank NB, not transposed, after the solve of its step",
+    "dtrsm": "measured: cblas_dtrsm, left, lower, unit, after the row exchanges of its step",
     "panel": "measured: recursive right-looking factorisation by calls of this BLAS",
-    "dlaswp": "measured: dlaswp, random pivots; two reads and two writes of each pair",
+    "dlaswp": "measured: dlaswp, random pivots, after an update; two reads and two writes of each pair",
     "dgemv": "measured: cblas_dgemv, not transposed; the matrix read once",
 }
 
@@ -144,7 +144,7 @@ def _plan_step(test: HplTest, order: int) -> Iterator[BlasRate]:
         shapes["dgemv"] = (whole, max(order // test.process_columns, 1), test.processes)
     for routine, (height, width, simultaneous) in shapes.items():
         shape = {"rows": height, "columns": width, "simultaneous": simultaneous}
-        leading = whole if routine == "dlaswp" else 0
+        leading = whole if routine in STEP else 0
         yield BlasRate.model_validate({**common, **shape, "routine": routine, "leading_rows": leading})
 
 
@@ -163,7 +163,8 @@ def _measure_all(tests: Sequence[HplTest], blas: BlasLibrary) -> Iterator[BlasRa
 
 def _measure(rate: BlasRate, workers: "Sequence[subprocess.Popen[str]]") -> BlasRate:
     """Send the request to several processes at once; their repetitions are pooled."""
-    request = Request(**rate.model_dump(include=set(Request.model_fields)))
+    remaining = max(rate.remaining_order // rate.process_rows, rate.block)
+    request = Request(**rate.model_dump(include=set(Request.model_fields)), remaining_rows=remaining)
     for worker in workers:
         _pipe(worker.stdin).write(request.model_dump_json() + "\n")
         _pipe(worker.stdin).flush()

@@ -21,6 +21,8 @@ from pydantic import BaseModel, ConfigDict
 Routine = Literal["dgemm", "dtrsm", "panel", "dlaswp", "dgemv"]
 MOVERS: tuple[Routine, ...] = ("dlaswp", "dgemv")
 """Memory-bound routines: their rates are in bytes instead of operations."""
+STEP: tuple[Routine, ...] = ("dlaswp", "dtrsm", "dgemm")
+"""Routines of a step in their order, after its panel."""
 Matrix = npt.NDArray[np.float64]
 COLUMN_MAJOR, AS_IS, LOWER, UNIT, LEFT = 102, 111, 122, 132, 141
 """Constants of CBLAS."""
@@ -39,8 +41,11 @@ PANEL_CALLS = tuple(f"cblas_{name}" for name in ("idamax", "dswap", "dscal", "dg
 class Request(BaseModel):
     """What to time.
 
-    DGEMM (rows x columns, rank block), DTRSM (block x columns), a panel (rows x block), DLASWP (block exchanges among
-    the last rows of a matrix of leading_rows x columns) or DGEMV (rows x columns).
+    DGEMM (rows x columns, rank block), DTRSM (block x columns), a panel (rows x block), DLASWP (block exchanges in as
+    many columns) or DGEMV (rows x columns).
+
+    The first two and DLASWP work on one matrix as in a step: DLASWP exchanges its block rows, DTRSM solves for these,
+    and DGEMM updates what is below them. Each is timed after those before it, and DLASWP after an update.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -49,7 +54,9 @@ class Request(BaseModel):
     columns: int
     block: int
     leading_rows: int = 0
-    """Rows of the whole matrix in memory, for DLASWP."""
+    """Rows of the whole matrix in memory."""
+    remaining_rows: int = 0
+    """Those below the block rows of the step."""
 
     @property
     def work_flop(self) -> float:
@@ -101,12 +108,12 @@ class Blas:
     def update(self, left: Matrix, right: Matrix, result: Matrix) -> None:
         """Subtract left x right from the result (DGEMM)."""
         (rows, rank), columns = left.shape, right.shape[1]
-        self._gemm((rows, columns, rank), (_at(left), rows), (_at(right), rank), (_at(result), rows))
+        self._gemm((rows, columns, rank), _columns_of(left), _columns_of(right), _columns_of(result))
 
     def solve(self, triangle: Matrix, right: Matrix) -> None:
         """Solve with a unit lower triangle in place (DTRSM)."""
         block, columns = right.shape
-        self._trsm(block, columns, (_at(triangle), block), (_at(right), block))
+        self._trsm(block, columns, _columns_of(triangle), _columns_of(right))
 
     def exchange(self, matrix: Matrix, first: int, pivots: npt.NDArray[np.int32]) -> None:
         """Exchange the rows from ``first`` on with those of ``pivots``, one after the other (DLASWP)."""
@@ -188,6 +195,11 @@ def _at(matrix: Matrix) -> int:
     return int(matrix.ctypes.data)
 
 
+def _columns_of(matrix: Matrix) -> tuple[int, int]:
+    """Return where a column-major matrix, or a part of one, begins, and how many elements apart its columns are."""
+    return _at(matrix), matrix.strides[1] // ITEM_BYTES
+
+
 def _place(start: int, rows: int, row: int, column: int) -> int:
     return start + ITEM_BYTES * (row + column * rows)
 
@@ -239,20 +251,11 @@ def _make_call(blas: Blas, request: Request) -> tuple[Callable[[], object], Call
     def fill(rows: int, columns: int) -> Matrix:
         return np.asfortranarray(generator.random((rows, columns)) - 0.5)
 
-    if request.routine == "dgemm":
-        left, right = fill(request.rows, request.block), fill(request.block, request.columns)
-        result = fill(request.rows, request.columns)
-        return _nothing, lambda: blas.update(left, right, result)
-    if request.routine == "dtrsm":
-        # Small entries, so that repeated in-place solving does not overflow.
-        triangle, right = fill(request.block, request.block) / request.block**2, fill(request.block, request.columns)
-        return _nothing, lambda: blas.solve(triangle, right)
-    if request.routine == "dlaswp":
-        matrix = fill(max(request.leading_rows, request.rows), request.columns)
-        first = matrix.shape[0] - request.rows
-        own = first + np.arange(request.block)
-        pivots = generator.integers(own, matrix.shape[0]).astype(np.int32)
-        return _nothing, lambda: blas.exchange(matrix, first, pivots)
+    if request.routine in STEP:
+        calls = _make_step(blas, request, fill, generator)
+        # Row exchanges meet what the update before them left in the caches.
+        before = [calls[name] for name in STEP[: STEP.index(request.routine)] or STEP[-1:]]
+        return lambda: [call() for call in before], calls[request.routine]
     if request.routine == "dgemv":
         matrix, vector, result = (fill(*shape) for shape in (
             (request.rows, request.columns), (request.columns, 1), (request.rows, 1),
@@ -261,6 +264,26 @@ def _make_call(blas: Blas, request: Request) -> tuple[Callable[[], object], Call
     panel = fill(request.rows, request.block)
     work = panel.copy(order="F")
     return lambda: np.copyto(work, panel), lambda: blas.factorise(work)
+
+
+def _make_step(
+    blas: Blas, request: Request, fill: Callable[[int, int], Matrix], generator: np.random.Generator
+) -> dict[Routine, Callable[[], None]]:
+    """Return the calls of a step, all on one matrix."""
+    block, remaining = request.block, request.remaining_rows or request.rows
+    matrix = fill(max(request.leading_rows, remaining + block), block + request.columns)
+    first = len(matrix) - remaining - block
+    pivots = generator.integers(first + np.arange(block), len(matrix)).astype(np.int32)
+    # Small entries, so that steps that are repeated in place do not overflow.
+    triangle = fill(block, block) / block**2
+    matrix[first:, :block] /= block
+    left, above = matrix[first + block :, :block], matrix[first : first + block, block:]
+    below = matrix[first + block :, block:]
+    return {
+        "dlaswp": lambda: blas.exchange(matrix[:, block:], first, pivots),
+        "dtrsm": lambda: blas.solve(triangle, above),
+        "dgemm": lambda: blas.update(left, above, below),
+    }
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ from hpcai.machine.hpl import blas_rates
 from hpcai.machine.hpl.blas_rates import BlasReport, count_timings, measure_blas_rates, plan_rates
 from hpcai.machine.hpl.input import HplTest
 from hpcai.machine.hpl.library import BlasLibrary
-from hpcai.machine.hpl.routines import Blas, Request, Timings, time_routine
+from hpcai.machine.hpl.routines import STEP, Blas, Request, Timings, time_routine
 
 LIBRARY = ctypes.util.find_library("blas")
 with_blas = pytest.mark.skipif(LIBRARY is None, reason="no libblas.so.3 here; Debian package libblas3")
@@ -47,7 +47,7 @@ def test_shapes_shrink_with_the_remaining_matrix_and_are_shared_by_the_grid() ->
         ("dlaswp", 4000, 1000, 4),
         ("dgemv", 4000, 1000, 4),
     ]
-    assert {rate.leading_rows for rate in plan if rate.routine == "dlaswp"} == {4000}
+    assert {rate.leading_rows for rate in plan if rate.routine in STEP} == {4000}
     assert sorted({rate.remaining_order for rate in plan}) == [500, 1000, 2000, 3000, 4000]
     assert len(plan_rates([HplTest(order=4000, block=128)] * 2)) == 21
 
@@ -113,6 +113,20 @@ def test_routines_compute_what_their_names_say() -> None:
     solved = right.copy(order="F")
     blas.solve(triangle, solved)
     np.testing.assert_allclose(solved, solve_triangular(triangle, right, lower=True, unit_diagonal=True), rtol=1e-9)
+
+
+@with_blas
+def test_routines_of_a_step_work_on_parts_of_one_matrix() -> None:
+    matrix = np.asfortranarray(np.random.default_rng(3).random((50, 27)))
+    before, triangle = matrix.copy(), np.asfortranarray(np.random.default_rng(4).random((7, 7)) / 49)
+    blas = Blas(str(LIBRARY))
+    blas.solve(triangle, matrix[3:10, 7:])
+    blas.update(matrix[10:, :7], matrix[3:10, 7:], matrix[10:, 7:])
+    solved = solve_triangular(triangle, before[3:10, 7:], lower=True, unit_diagonal=True)
+    np.testing.assert_allclose(matrix[3:10, 7:], solved, rtol=1e-9)
+    np.testing.assert_allclose(matrix[10:, 7:], before[10:, 7:] - before[10:, :7] @ solved, rtol=1e-9)
+    np.testing.assert_array_equal(matrix[:, :7], before[:, :7])
+    np.testing.assert_array_equal(matrix[:3], before[:3])
 
 
 @with_blas
