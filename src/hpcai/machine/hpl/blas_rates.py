@@ -126,14 +126,15 @@ def plan_rates(tests: Sequence[HplTest]) -> list[BlasRate]:
 
 
 def _plan_step(test: HplTest, order: int) -> Iterator[BlasRate]:
-    rows, columns = max(order // test.process_rows, test.block), max(order // max(2, test.process_columns), 1)
+    rows = _rows_of_process(order, test.process_rows, test.block)
+    columns = max(order // max(2, test.process_columns), 1)
     common = {
         "remaining_order": order,
         "block": test.block,
         "process_rows": test.process_rows,
         "process_columns": test.process_columns,
     }
-    whole = max(test.order // test.process_rows, test.block)
+    whole = _rows_of_process(test.order, test.process_rows, test.block)
     shapes: dict[Routine, tuple[int, int, int]] = {
         "dgemm": (rows, columns, test.processes),
         "dtrsm": (test.block, columns, test.processes),
@@ -146,6 +147,10 @@ def _plan_step(test: HplTest, order: int) -> Iterator[BlasRate]:
         shape = {"rows": height, "columns": width, "simultaneous": simultaneous}
         leading = whole if routine in STEP else 0
         yield BlasRate.model_validate({**common, **shape, "routine": routine, "leading_rows": leading})
+
+
+def _rows_of_process(order: int, process_rows: int, block: int) -> int:
+    return max(order // process_rows, block)
 
 
 def _measure_all(tests: Sequence[HplTest], blas: BlasLibrary) -> Iterator[BlasRate]:
@@ -163,7 +168,7 @@ def _measure_all(tests: Sequence[HplTest], blas: BlasLibrary) -> Iterator[BlasRa
 
 def _measure(rate: BlasRate, workers: "Sequence[subprocess.Popen[str]]") -> BlasRate:
     """Send the request to several processes at once; their repetitions are pooled."""
-    remaining = max(rate.remaining_order // rate.process_rows, rate.block)
+    remaining = _rows_of_process(rate.remaining_order, rate.process_rows, rate.block)
     request = Request(**rate.model_dump(include=set(Request.model_fields)), remaining_rows=remaining)
     for worker in workers:
         _pipe(worker.stdin).write(request.model_dump_json() + "\n")

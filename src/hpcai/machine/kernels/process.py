@@ -81,8 +81,8 @@ def keep_freed_memory() -> None:
 
     Where calls of different sizes take turns, the C library may give much of it back after each of them, and the next
     one meets page faults: VGG11's step took 160 ms with 27,000 of them, and 95 ms without. It also does where a buffer
-    of each call is the only one in its thread's last heap, which depends on all that was taken before: in one of six
-    processes VGG11's step met 20,745 faults, and took 145 ms.
+    of each call is the only one in its thread's last heap, which depends on all that was taken before: in four of
+    28 processes VGG11's step met 20,745 faults, and took 141 to 151 ms.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):  # the GNU C library's
