@@ -6,8 +6,8 @@ DOCS := .venv-docs
 ARGS ?=
 ROUNDS ?= ../shared/data/mlperf_hpc_v0.7.tar.xz
 
-# Two workers more than the cores of the smallest machine: tests of Slurm, signals and time limits mostly wait.
-PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 4 --durations=10
+# One worker more than the cores of the smallest machine: tests of Slurm, signals and time limits mostly wait.
+PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 3 --durations=10
 
 upper = $(shell echo $(1) | tr a-z A-Z)
 given = $(if $($(call upper,$(1))),--$(1)=$($(call upper,$(1))))

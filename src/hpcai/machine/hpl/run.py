@@ -27,6 +27,16 @@ from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
 from hpcai.parsers.hpl import operations, read_hpl
 from hpcai.records.files import read_part
 
+logger = logging.getLogger(__name__)
+LONGEST_S = 900.0
+ATTEMPTS = 3
+"""Maximum number of attempts until a run has the cores to itself; all attempts stay in the report."""
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+NO_COMMAND = Message(
+    "run.no_command", "not measured: hpl.command of the machine file: {word} is not on the PATH of this node"
+)
+ROUNDING_S = 0.0051
+"""Tolerance [s]: the row of results has two decimals, the summary repeats its time with more digits."""
 COMM = 15
 """Letters of a program's name that the kernel keeps (proc(5), comm)."""
 PRINTED = "launcher.txt"
@@ -207,18 +217,6 @@ def _read_on_core(rank: int) -> float | None:
 def _read_steal() -> float:
     fields = Path("/proc/stat").read_text().splitlines()[0].split()
     return int(fields[8]) / os.sysconf("SC_CLK_TCK")
-
-
-logger = logging.getLogger(__name__)
-LONGEST_S = 900.0
-ATTEMPTS = 3
-"""Maximum number of attempts until a run has the cores to itself; all attempts stay in the report."""
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-NO_COMMAND = Message(
-    "run.no_command", "not measured: hpl.command of the machine file: {word} is not on the PATH of this node"
-)
-ROUNDING_S = 0.0051
-"""Tolerance [s]: the row of results has two decimals, the summary repeats its time with more digits."""
 
 
 @dataclass(frozen=True)
