@@ -1,22 +1,6 @@
-// On every page: the theme that the reader chose, and how numbers are written (as hpcai.core.text writes them).
+// On every page: how numbers are written (as hpcai.core.text writes them), and how data are read.
 "use strict";
 (() => {
-  const root = document.documentElement;
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const button = document.getElementById("theme");
-  const nameTheme = () => { button.textContent = isDark() ? "Light" : "Dark"; button.title = `Show the page ${isDark() ? "light" : "dark"}`; };
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    try { localStorage.setItem("hpcai-theme", root.dataset.theme); } catch { /* Not remembered. */ }
-    showTheme();
-  });
-  // Charts take the colours of the page as well.
-  const showTheme = () => { nameTheme(); dispatchEvent(new Event("hpcai-theme")); };
-  system.addEventListener("change", showTheme);
-  nameTheme();
-
   const sayPlain = (value) => {
     const size = Math.abs(value);
     if (size >= 99.95 || (Number.isInteger(value) && size < 1e15)) return Math.round(value).toLocaleString("en-US");
@@ -39,5 +23,4 @@
     script.src = source;
     document.head.append(script);
   });
-  window.hpcaiIsDark = isDark;
 })();

@@ -1,20 +1,7 @@
-// Theme, contents, definitions in place, and the library of the charts. The page is complete without it.
+// Contents, definitions in place, and the library of the charts. The page is complete without it.
 "use strict";
 (() => {
   const root = document.documentElement;
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-
-  const button = document.getElementById("theme");
-  const nameTheme = () => { button.textContent = isDark() ? "Light" : "Dark"; button.title = `Show the page ${isDark() ? "light" : "dark"}`; };
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    try { localStorage.setItem("hpcai-theme", root.dataset.theme); } catch { /* Not remembered. */ }
-    followTheme();
-  });
-  system.addEventListener("change", () => followTheme());
-
   const contents = document.querySelector("nav.contents details");
   const wide = matchMedia("(min-width: 1000px)");
   const fitContents = () => { contents.open = wide.matches; };
@@ -103,7 +90,6 @@
     done(window.vegaEmbed);
   })));
   const read = (name) => JSON.parse(document.querySelector(`[data-specification="${name}"]`).textContent);
-  const charts = window.hpcaiCharts(load, read, isDark);
-  const followTheme = () => { nameTheme(); charts.draw(); };
-  nameTheme();
+  const charts = window.hpcaiCharts(load, read, window.hpcaiIsDark);
+  addEventListener("hpcai-theme", charts.draw);
 })();

@@ -14,7 +14,7 @@ from hpcai.listing.entries import Ranking
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
 ADDRESSES = {"href", "src"}
 LAPTOP: dict[str, Any] = {"viewport": {"width": 1366, "height": 900}}
-ASSETS = ("theme.js", "site.js", "list.js", "list.css", "table-core.js", "icon.svg")
+ASSETS = ("theme.js", "theme_button.js", "site.js", "list.js", "list.css", "table-core.js", "icon.svg")
 MOST_BYTES = 300_000
 """Of a list page with all that it waits for; what comes after it is counted apart."""
 MOST_S = 1.0

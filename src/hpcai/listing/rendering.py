@@ -17,7 +17,7 @@ from hpcai.report.embedding import embed_json, say_plainly
 
 ASSETS = "assets"
 SCRIPTS = ("site.js", "list.js", "compare.js", "statistics.js", "figures.js", "icon.svg")
-SHARED_SCRIPTS = ("theme.js", "charts.js")
+SHARED_SCRIPTS = ("theme.js", "theme_button.js", "charts.js")
 """Scripts that the report has as well."""
 TABLE_LIBRARY = ("table-core.js", "table-core.LICENSE.txt")
 """TanStack Table, as its package has it: `vendor/README.md` names version and digest."""

@@ -209,7 +209,7 @@ def _frame_page(material: Material, sections: tuple[Section, ...]) -> dict[str, 
     figures = [part for section in sections for part in section.parts if isinstance(part, Figure)]
     scripts = {
         "theme": _read(material.sources, "theme.js"),
-        "main": _read(material.sources, "charts.js") + _read(material.sources, "report.js"),
+        "main": "".join(_read(material.sources, name) for name in ("theme_button.js", "charts.js", "report.js")),
         "bundle": chart_library() if any(figure.specification for figure in figures) else "",
     }
     return {
