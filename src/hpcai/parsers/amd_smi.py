@@ -14,12 +14,11 @@ from typing import Any
 
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
-from hpcai.parsers.power_samples import COLUMNS, count_from_first, explain_missing, keep_plausible_devices, sample
+from hpcai.parsers.power_samples import COLUMNS, finish_devices, sample
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 from hpcai.parsers.text import split_csv
 
-ONE_MOMENT = Message("amd_smi.one_moment", "no time stamps: power at a single time, no energy from it")
 NO_NUMBER = Message("amd_smi.no_number", "found {text!r} as {column}, expected a number or N/A")
 OTHER_UNIT = Message("amd_smi.other_unit", "found {column} in {unit!r}, expected {expected}")
 DAMAGED = Message("amd_smi.damaged", "truncated or damaged JSON from here on ({why})")
@@ -68,12 +67,7 @@ def read_amd_smi(path: Path) -> Reading:
             stamps[number] = _stamp(cells["timestamp"])
     if torn and not is_json:
         findings.leave_out(len(lines) + 1, "the last line was truncated")
-    keep_plausible_devices(findings)
-    if stamps:
-        count_from_first(findings, [stamps.get(record["line"]) for record in findings.records])
-    else:
-        findings.note(ONE_MOMENT())
-    explain_missing(findings)
+    finish_devices(findings, stamps)
     return findings.reading(COLUMNS, ADVICE)
 
 

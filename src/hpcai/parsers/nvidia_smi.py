@@ -5,20 +5,10 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
-from hpcai.parsers.power_samples import (
-    COLUMNS,
-    count_from_first,
-    explain_missing,
-    keep_plausible_devices,
-    rows_of,
-    sample,
-)
+from hpcai.parsers.power_samples import COLUMNS, finish_devices, rows_of, sample
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
-
-ONE_MOMENT = Message("nvidia_smi.one_moment", "no time stamps: power at a single time, no energy")
 
 TOOL = "a query of nvidia-smi"
 ADVICE = "run `nvidia-smi --query-gpu=timestamp,index,uuid,power.draw --format=csv -lms 100`, with its header"
@@ -71,12 +61,7 @@ def read_nvidia_smi(path: Path, devices: int | None = None) -> Reading:
         findings.leave_out(len(lines) + 1, "the last line was truncated")
     if devices != 1 and any(record["device"] == "" for record in findings.records):
         raise nothing_read(path, TOOL, "samples without index or uuid", f"state that it was one GPU, or {ADVICE}")
-    keep_plausible_devices(findings)
-    if stamps:
-        count_from_first(findings, [stamps.get(record["line"]) for record in findings.records])
-    else:
-        findings.note(ONE_MOMENT())
-    explain_missing(findings)
+    finish_devices(findings, stamps)
     return findings.reading(COLUMNS, ADVICE)
 
 

@@ -12,6 +12,7 @@ from hpcai.parsers.findings import Findings, in_order
 NO_VALUE = Message(
     "power_samples.no_value", "{missing} of {samples} samples have no value: the device did not report it"
 )
+ONE_MOMENT = Message("power_samples.one_moment", "no time stamps: power at a single time, no energy from it")
 NOT_THE_SUM = Message("power_samples.not_the_sum", "total {total_w:g} W is not the sum of the nodes")
 TIME_STANDS = Message("power_samples.time_stands", "the time does not advance")
 
@@ -107,6 +108,22 @@ def count_from_first(findings: Findings, stamps: Sequence[datetime | None]) -> N
         findings.facts["start"] = first["start"].isoformat()
         for record in findings.records:
             record["time_s"] -= start_s
+
+
+def finish_devices(findings: Findings, stamps: Mapping[int, datetime | None]) -> None:
+    """Leave out what is no device, count times from the first, and note what the samples lack.
+
+    Parameters
+    ----------
+    stamps
+        Time stamps by line; empty: the artefact has none.
+    """
+    keep_plausible_devices(findings)
+    if stamps:
+        count_from_first(findings, [stamps.get(record["line"]) for record in findings.records])
+    else:
+        findings.note(ONE_MOMENT())
+    explain_missing(findings)
 
 
 def explain_missing(findings: Findings) -> None:

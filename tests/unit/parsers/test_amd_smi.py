@@ -9,9 +9,9 @@ from unit.parsers.tool_output import hand_made
 
 from hpcai.core.errors import ParseError
 from hpcai.metrics.profiles.energy import power_summary
-from hpcai.parsers.amd_smi import DAMAGED, ONE_MOMENT, OTHER_UNIT, accelerators_power_w, read_amd_smi
+from hpcai.parsers.amd_smi import DAMAGED, OTHER_UNIT, accelerators_power_w, read_amd_smi
 from hpcai.parsers.findings import LEFT_OUT
-from hpcai.parsers.power_samples import COLUMNS, NO_VALUE
+from hpcai.parsers.power_samples import COLUMNS, NO_VALUE, ONE_MOMENT
 from hpcai.parsers.registry import read_artefact
 
 

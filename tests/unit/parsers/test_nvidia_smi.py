@@ -8,8 +8,8 @@ from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.core.errors import ParseError
 from hpcai.metrics.profiles.energy import SLOW_SENSOR, power_summary
-from hpcai.parsers.nvidia_smi import ONE_MOMENT, read_nvidia_smi
-from hpcai.parsers.power_samples import NO_VALUE, TIME_STANDS
+from hpcai.parsers.nvidia_smi import read_nvidia_smi
+from hpcai.parsers.power_samples import NO_VALUE, ONE_MOMENT, TIME_STANDS
 
 FIRST, SECOND = "GPU-01234567-89ab-cdef-0123-456789abcdef", "GPU-11234567-89ab-cdef-0123-456789abcdef"
 TEXT = "timestamp, power.draw [W], index, uuid\n" + "".join(
