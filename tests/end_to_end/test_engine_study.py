@@ -50,7 +50,8 @@ def study(tmp_path_factory):
     with (
         hitting_a_rank(runs / "killed/tf/n1x2/r1", "epochs.jsonl") as killed,
         hitting_a_rank(runs / "hangs/tf/n1x2/r1", "epochs.jsonl", signal.SIGSTOP) as stopped,
-        hitting_a_rank(runs / "pauses/tf/n1x2/r1", "epochs.jsonl", signal.SIGSTOP, PAUSE_S) as paused,
+        # The first rank still ends the step to which the stopped one has contributed: its gap begins later.
+        hitting_a_rank(runs / "pauses/tf/n1x2/r1", "epochs.jsonl", signal.SIGSTOP, PAUSE_S + 1.0) as paused,
     ):
         done = project.snakemake("measure", *CAPTURES, *CHARACTERISED, *spawn)
     assert done.returncode == 0, done.stdout
