@@ -11,15 +11,14 @@ from xdist.scheduler import LoadScopeScheduling
 
 from hpcai.core.machine_lock import PLACE_VARIABLE
 
-# The tests of this folder share a cluster and mostly wait, and so do these of runs that hang or reach their limits. One
-# worker takes them all: the others always have what computes.
-WHOLE_FOLDER, WAITING = "slurm", "test_breakdowns.py"
+# The tests of such a folder share a cluster.
+WHOLE_FOLDER = "slurm"
 USES_STUDY = re.compile(r"^def \w+\(.*\b(measured|five_study|tiny_study)\b", re.MULTILINE)
 STARTS_TENSORFLOW = re.compile(r"^\s*(import|from) (tensorflow|keras|unit\.training\.training_samples)\b", re.MULTILINE)
 
 
 class Shares(LoadScopeScheduling):
-    """A worker takes all that mostly waits, all files on one study, all that start TensorFlow, or one other file."""
+    """A worker takes the whole folder, all files on one study, all that start TensorFlow, or one other file."""
 
     def _split_scope(self, nodeid):
         return find_share(Path(self.config.rootpath, nodeid.partition("::")[0]))
@@ -28,8 +27,8 @@ class Shares(LoadScopeScheduling):
 @functools.cache
 def find_share(file):
     """Name what a file's tests share."""
-    if file.parent.name == WHOLE_FOLDER or file.name == WAITING:
-        return "waits"
+    if file.parent.name == WHOLE_FOLDER:
+        return str(file.parent)
     if file.parent.name == "end_to_end":  # its programs are processes of their own
         return "study" if USES_STUDY.search(file.read_text()) else str(file)
     return "TensorFlow" if STARTS_TENSORFLOW.search(file.read_text()) else str(file)

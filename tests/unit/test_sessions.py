@@ -85,7 +85,6 @@ def test_workers_find_rewritten_assertions(pytester, monkeypatch, session):
 def test_workers_share_folders_files_and_tensorflow():
     unit, slurm, ends = ROOT / "tests/unit", ROOT / "tests/slurm", ROOT / "tests/end_to_end"
     assert find_share(slurm / "test_cluster.py") == find_share(slurm / "test_campaign.py")
-    assert find_share(slurm / "test_cluster.py") == find_share(ends / "test_breakdowns.py")
     assert find_share(ends / "test_five.py") == find_share(ends / "test_study.py") != find_share(ends / "test_ranks.py")
     assert find_share(unit / "training/test_engine.py") == find_share(unit / "training/test_input.py") == "TensorFlow"
     assert find_share(unit / "core/test_units.py") != find_share(unit / "core/test_files.py")
