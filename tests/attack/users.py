@@ -18,6 +18,8 @@ from attack.tally import Tally
 from unit.campaign.result_folders import finish_run
 from unit.record_factory import make_plan
 
+# Another user may not be allowed to read the Python of this one: what commands import late is there before.
+import hpcai.campaign.screen  # noqa: F401
 from hpcai.__main__ import main
 from hpcai.config.machine import scratch_path
 from hpcai.core.errors import HpcaiError
