@@ -9,6 +9,10 @@ import psutil
 
 from hpcai.measure.watch import ATTEMPT_VARIABLE
 
+AHEAD_S = 0.5
+"""A pause is so much longer than what rank 0, which tells the times, has to see of it: the signal may find the other
+rank a step, or an epoch's end, ahead of it."""
+
 
 def ranks_of(attempt):
     """Return the processes of an attempt's ranks, the oldest first."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from end_to_end.hit_ranks import filling_up, hitting_a_rank, ranks_of
+from end_to_end.hit_ranks import AHEAD_S, filling_up, hitting_a_rank, ranks_of
 from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
 from hpcai.campaign.failures import LOST
@@ -31,8 +31,6 @@ LIMIT_S, STALL_S = 50, 25
 LIMITS = {"run_s": LIMIT_S, "stall_s": STALL_S, "disturbance": {"repeats": 0}}  # tests share the machine
 WRITTEN_S = 30.0
 PAUSE_S = 3.0
-# Rank 0 tells the times. The signal may find the other rank a step, or an epoch's end, ahead of it.
-AHEAD_S = 0.5
 ENDLESS = {"recipe__max_epochs": 10_000, "target__value": 1e-9}
 TMPFS = ["mount", "-t", "tmpfs"]
 

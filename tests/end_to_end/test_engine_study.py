@@ -6,7 +6,7 @@ import signal
 
 import pandas as pd
 import pytest
-from end_to_end.hit_ranks import hitting_a_rank, ranks_of
+from end_to_end.hit_ranks import AHEAD_S, hitting_a_rank, ranks_of
 from workflow_project import ROOT, Project, edit_yaml
 
 from hpcai.launchers.registry import launcher_of
@@ -50,8 +50,7 @@ def study(tmp_path_factory):
     with (
         hitting_a_rank(runs / "killed/tf/n1x2/r1", "epochs.jsonl") as killed,
         hitting_a_rank(runs / "hangs/tf/n1x2/r1", "epochs.jsonl", signal.SIGSTOP) as stopped,
-        # The first rank still ends the step to which the stopped one has contributed: its gap begins later.
-        hitting_a_rank(runs / "pauses/tf/n1x2/r1", "epochs.jsonl", signal.SIGSTOP, PAUSE_S + 1.0) as paused,
+        hitting_a_rank(runs / "pauses/tf/n1x2/r1", "epochs.jsonl", signal.SIGSTOP, PAUSE_S + AHEAD_S) as paused,
     ):
         done = project.snakemake("measure", *CAPTURES, *CHARACTERISED, *spawn)
     assert done.returncode == 0, done.stdout
