@@ -21,6 +21,9 @@ class Measuring:
         "gpu"
     )
     engine: Annotated[Literal["jax", "tensorflow", "horovod"], choice("what computes the training steps")] = "jax"
+    precision: Annotated[
+        Literal["all", "fp32", "tf32", "bf16"], choice("of the training steps; one takes a third of the time")
+    ] = "all"
     tiny: Annotated[bool, flag("--tiny", "the small benchmarks, and each ceiling timed once")] = False
     seconds: Annotated[
         float,
@@ -40,7 +43,7 @@ def measure(asked: Measuring) -> int:
     all shown on one page. Exit status: 0 everything was measured, 1 device or engine missing (nothing was started), 2
     something could not be measured; the page gives the reasons.
     """
-    from hpcai.measure.gpu import Asked, measure_device
+    from hpcai.measure.gpu import PRECISIONS, Asked, measure_device
     from hpcai.measure.gpu_tables import say_steps
     from hpcai.report.own_pages import DEVICE_PLACE, write_page_of_device
 
@@ -50,7 +53,8 @@ def measure(asked: Measuring) -> int:
         print(f"{time.monotonic() - started_s:6.0f} s  {words}", flush=True)
 
     raw = asked.results / DEVICE_PLACE / "raw"
-    tables = measure_device(Asked(asked.device, asked.engine, asked.tiny, asked.seconds, raw), say)
+    precisions = PRECISIONS if asked.precision == "all" else (asked.precision,)
+    tables = measure_device(Asked(asked.device, asked.engine, asked.tiny, asked.seconds, raw, precisions), say)
     print(say_steps(tables["gpu_steps"]))
     print(write_page_of_device(tables, asked.results).resolve().as_uri())
     expected = tables["gpu_steps"]["precision"].ne("tf32") | (asked.device == "gpu")

@@ -73,6 +73,8 @@ class Asked:
         Time for the steps of one benchmark in one precision [s].
     folder
         Folder for raw files.
+    precisions
+        Precisions of the steps.
     """
 
     device: DeviceKind
@@ -80,6 +82,7 @@ class Asked:
     tiny: bool
     seconds: float
     folder: Path
+    precisions: tuple[StepPrecision, ...] = PRECISIONS
 
     @property
     def benchmarks(self) -> Mapping[str, int]:
@@ -106,7 +109,7 @@ def measure_device(asked: Asked, say: Callable[[str], object]) -> dict[str, pd.D
     ceilings = measure_ceilings(asked, cores)
     found: list[Measured] = []
     for benchmark, batch in asked.benchmarks.items():
-        for precision in PRECISIONS:
+        for precision in asked.precisions:
             say(f"{benchmark} {precision}: training steps, then where their time goes")
             found.append(_measure(asked, plan_of(root, asked, benchmark, precision), batch, precision, say))
     name = next((one.report.device for one in found if one.report), own_name(asked.device))
@@ -152,7 +155,9 @@ def plan_of(root: Path, asked: Asked, benchmark: str, precision: StepPrecision) 
         "accelerators_per_node": int(of_gpu),
     }
     point = {"benchmark": benchmark, "variant": precision, "nodes": 1, "ranks_per_node": 1}
-    point |= {"precision": "bf16" if precision == "bf16" else "fp32", "engine": asked.engine}
+    # TensorFlow takes TF32 for fp32 where the process asks for it; only the engine jax has it in the plan.
+    by_process = precision == "tf32" and asked.engine != "jax"
+    point |= {"precision": "fp32" if by_process else precision, "engine": asked.engine}
     settings = yaml.safe_load((root / "config/benchmarks" / f"{benchmark}.yaml").read_text(encoding="utf-8"))
     facts = {"study": "gpu", "repetition": 1, "seed": 1, "rule_set": "hpc_3.0.0", "time_staging": True}
     rest: dict[str, object] = {"limits": {}, "submission": {}, "benchmark": settings, "machine": machine}

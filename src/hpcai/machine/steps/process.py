@@ -20,8 +20,6 @@ from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import TrainingError
 from hpcai.core.messages import Message
-from hpcai.machine.ceilings.jax_ways import MULTIPLIED
-from hpcai.machine.ceilings.sampling import Precision
 from hpcai.machine.steps.engines import module_of
 from hpcai.machine.steps.report import MODULE, PLAN, TRACE, Block, Place, StepReport, report_path
 from hpcai.machine.work.step import workload_of_one_rank
@@ -73,17 +71,6 @@ def settle(plan: RunPlan, engine: str, *, tf32: bool) -> str:
     return str(jax.devices()[0].device_kind)
 
 
-def build_engine(workload: "Workload[Any]", name: str, precision: Precision) -> Any:  # noqa: ANN401  one of several
-    """Return an engine that multiplies in a precision, which JAX reads when it compiles the first step."""
-    engine = module_of(name).Engine(workload, seed_streams(1, 0))
-    if name == "jax":
-        import jax
-
-        jax.config.update("jax_default_matmul_precision", MULTIPLIED[precision][1])
-    engine.set_learning_rate(workload.learning_rate(0))
-    return engine
-
-
 def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepReport:
     """Return the times of the steps of a plan.
 
@@ -93,7 +80,8 @@ def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepRep
         If the loss is not finite: such steps do not train.
     """
     workload = workload_of_one_rank(plan, samples=given.batch)
-    engine = build_engine(workload, given.engine, given.precision)
+    engine: Any = module_of(given.engine).Engine(workload, seed_streams(1, 0))
+    engine.set_learning_rate(workload.learning_rate(0))
     batch, place = place_batch(engine, given.engine, random_batch(workload.batch_spec()))
 
     def run(steps: int) -> float:

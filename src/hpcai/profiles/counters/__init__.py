@@ -62,7 +62,8 @@ def _ncu() -> Instrument | Missing:
     program = tool_on_path("ncu")
     if isinstance(program, Missing):
         return program
-    window = ("--profile-from-start", "off", "--target-processes", "all")
+    # Counters at the clocks of the training: by default it would set the GPU's base clock.
+    window = ("--profile-from-start", "off", "--target-processes", "all", "--clock-control", "none")
     # A replayed exchange would wait for ranks that do not repeat theirs.
     chosen = ("--metrics", NCU_METRICS, "--kernel-name", "regex:^(?!.*nccl)")
     form = ("--csv", "--page", "raw", "--print-units", "base", "--log-file", "{raw}/ncu.csv")

@@ -11,6 +11,7 @@ from unit.training.training_plans import make_plan
 from hpcai.core.processor import lacks_avx512
 from hpcai.training.engine import Engine
 from hpcai.training.workload import Streams, seed_streams
+from hpcai.workloads.cosmoflow.pooled import PooledConv3D
 from hpcai.workloads.cosmoflow.training import LEAKY_SLOPE, CosmoFlow, absolute_errors, random_symmetry
 
 needs_onednn = pytest.mark.skipif(
@@ -156,16 +157,29 @@ def test_variables_and_predictions_are_float32_in_each_precision(precision: str,
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("engine", ["jax", "tensorflow"])
-@pytest.mark.parametrize("kind", ["gpu", "cpu"])
-def test_xla_computes_the_first_block_in_tf32_on_gpus(engine: str, kind: str) -> None:
-    workload = CosmoFlow(make_plan(point={"precision": "bf16", "engine": engine}))
+@pytest.mark.parametrize(
+    ("engine", "kind", "precision", "by_blocks"),
+    [
+        ("jax", "gpu", "bf16", 2),
+        ("jax", "gpu", "tf32", 1),
+        ("jax", "gpu", "fp32", 0),
+        ("jax", "cpu", "bf16", 0),
+        ("tensorflow", "gpu", "bf16", 0),
+    ],
+)
+def test_xla_computes_the_first_convolutions_by_blocks_on_gpus_with_tensor_cores(
+    engine: str, kind: str, precision: str, by_blocks: int
+) -> None:
+    workload = CosmoFlow(make_plan(point={"precision": precision, "engine": engine}))
     device = workload.plan.machine.device.model_copy(update={"kind": kind})
     machine = workload.plan.machine.model_copy(update={"device": device})
     model = CosmoFlow(workload.plan.model_copy(update={"machine": machine})).build_model(SEEDS)
-    first, *others = (layer.compute_dtype for layer in model.layers if "conv" in layer.name)
-    assert first == ("float32" if (engine, kind) == ("jax", "gpu") else "bfloat16")
-    assert set(others) == {"bfloat16"}
+    convolutions = [layer for layer in model.layers if "conv" in layer.name]
+    kinds = [isinstance(layer, PooledConv3D) for layer in convolutions]
+    assert kinds == [True] * by_blocks + [False] * (len(kinds) - by_blocks)
+    assert len({layer.compute_dtype for layer in convolutions}) == 1
+    plain = workload.build_model(SEEDS)
+    assert [one.shape for one in model.weights] == [one.shape for one in plain.weights]
 
 
 @pytest.mark.parametrize(("edge", "conv_layers"), [(16, 3), pytest.param(16, 4, marks=needs_onednn), (32, 5)])
