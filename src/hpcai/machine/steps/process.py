@@ -30,7 +30,6 @@ from hpcai.training.workload import seed_streams
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from hpcai.training.workload import Workload
 
 BLOCKS = 5
 TRACED_STEPS = 5
