@@ -100,13 +100,15 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
         count = math.prod(inputs.shape[:-1]) * self._group
         self._move(self.moving_mean, mean)
         self._move(self.moving_variance, variance * (count / max(count - 1, 1)))
-        return self._scaled(inputs, mean, variance)
+        if self._group > 1:
+            return self._scaled(inputs, mean, variance)
+        statistics = ops.stop_gradient(mean), ops.stop_gradient(variance + self._epsilon)
+        return normalised(inputs, self.gamma.value, self.beta.value, *statistics)
 
     def _scaled(self, inputs: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         """Normalise inputs with given statistics, in the inputs' type."""
         scale = self.gamma.value * ops.rsqrt(variance + self._epsilon)
-        # The difference comes first: a channel of equal values is shifted to exactly beta, as by the fused operation.
-        return ops.cast((ops.cast(inputs, self.variable_dtype) - mean) * scale + self.beta.value, inputs.dtype)
+        return _scaled_and_shifted(inputs, mean, scale, self.beta.value)
 
     def _group_moments(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return mean and variance over the equally large batches of the group's ranks."""
@@ -126,3 +128,39 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return the shape of the inputs."""
         return input_shape
+
+
+def _scaled_and_shifted(inputs: tf.Tensor, mean: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    # The difference comes first: a channel of equal values is shifted to exactly beta, as by the fused operation.
+    return ops.cast((ops.cast(inputs, mean.dtype) - mean) * scale + shift, inputs.dtype)
+
+
+def normalised(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+    """Return a batch normalised with its own statistics, whose gradients are part of that of the inputs.
+
+    The gradient is the closed form (Ioffe and Szegedy 2015, section 3). It reads inputs and upstream twice; what JAX
+    derives from the formulas of the statistics reads the inputs once more.
+
+    Parameters
+    ----------
+    inputs : (..., channels)
+        The batch.
+    gamma, beta, mean, variance : (channels,)
+        Scale, shift and statistics of the inputs; the variance with what is added to it. Statistics get no gradient.
+    """
+    axes, count = tuple(range(len(inputs.shape) - 1)), math.prod(inputs.shape[:-1])
+
+    @ops.custom_gradient  # type: ignore[untyped-decorator]
+    def of_batch(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> object:
+        inverse = ops.rsqrt(variance)
+
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            given, centred = ops.cast(upstream, mean.dtype), ops.cast(inputs, mean.dtype) - mean
+            of_beta, of_gamma = ops.sum(given, axes), ops.sum(given * centred, axes) * inverse
+            shared = (of_beta + centred * (inverse * of_gamma)) / count
+            of_inputs = ops.cast(gamma * inverse * (given - shared), inputs.dtype)
+            return of_inputs, of_gamma, of_beta, ops.zeros_like(mean), ops.zeros_like(variance)
+
+        return _scaled_and_shifted(inputs, mean, gamma * inverse, beta), gradient
+
+    return of_batch(inputs, gamma, beta, mean, variance)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from hpcai.training.batch_norm import BatchNormalization
+from hpcai.training.batch_norm import BatchNormalization, normalised
 
 RANDOM = np.random.default_rng(1)
 INPUTS = RANDOM.normal(3, 2, (4, 5, 6, 3)).astype(np.float32)
@@ -58,3 +58,25 @@ def test_mixed_precision_keeps_statistics_in_float32(dtype: str) -> None:
     assert outputs.dtype == low.dtype
     assert gradient.dtype == tf.float32
     np.testing.assert_allclose(norm.moving_mean.numpy(), 0.1 * INPUTS.mean((0, 1, 2)), rtol=1e-2)
+
+
+def test_the_closed_gradient_is_that_of_the_definition() -> None:
+    inputs, upstream = (tf.constant(RANDOM.normal(3, 2, (4, 5, 6, 3))) for _ in range(2))
+    gamma, beta = (tf.constant(RANDOM.normal(1, 1, 3)) for _ in range(2))
+
+    def by_definition() -> tf.Tensor:
+        mean, variance = tf.nn.moments(inputs, (0, 1, 2))
+        return gamma * (inputs - mean) / tf.sqrt(variance + 1e-3) + beta
+
+    def closed() -> tf.Tensor:
+        mean, variance = (tf.stop_gradient(one) for one in tf.nn.moments(inputs, (0, 1, 2)))
+        return normalised(inputs, gamma, beta, mean, variance + 1e-3)
+
+    found = []
+    for function in (closed, by_definition):
+        with tf.GradientTape() as tape:
+            tape.watch([inputs, gamma, beta])
+            outputs = function()
+        found.append([outputs, *tape.gradient(outputs, [inputs, gamma, beta], upstream)])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
