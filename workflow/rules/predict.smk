@@ -168,7 +168,6 @@ if CAMPAIGN.study.measure:
         params:
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
             command=list(HPL.command if HPL else ()),
-            starts=PREDICT.hpl_starts,
         script:
             "../scripts/run_hpl.py"
 

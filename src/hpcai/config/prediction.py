@@ -74,10 +74,6 @@ class Prediction(Settings):
     hpl_tests: tuple[HplTest, ...] = Field(
         default=(), description="Runs of a real HPL (hpcc) with which the HPL model is compared."
     )
-    hpl_starts: Count = Field(
-        default=1,
-        description="Wanted starts of each test of HPL; the one of median time judges the model, all are shown.",
-    )
     cost_model: StepCostModel = Field(
         default="blocks",
         description="Preferred model of the computing of a predicted step: what `step_blocks` timed (the whole step, "

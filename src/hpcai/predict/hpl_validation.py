@@ -89,7 +89,7 @@ def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GO
     runs
         One row per start: ``order``, ``block``, ``process_rows``, ``process_columns``, ``attempt``,
         ``measured_time_s``, ``measured_rate_flop_per_s``, ``message_rate_bytes_per_s``, ``residual``, ``threshold``,
-        ``verdict``, ``cpu_ratio``, ``steal_ratio``, ``accepted``, ``reason``, ``source`` (one file per machine).
+        ``verdict``, ``cpu_ratio``, ``steal_ratio``, ``accepted``, ``reason``, ``source``.
     rates
         Table ``hpl_rates``: ``routine``, ``remaining_order``, ``block``, ``process_rows``, ``process_columns``,
         ``rate_flop_per_s`` or ``rate_bytes_per_s`` of one process.
@@ -100,21 +100,11 @@ def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GO
     -------
     pandas.DataFrame
         One row per run and model, with the columns :data:`COLUMNS`. ``error_ratio`` is predicted over measured time,
-        minus one. ``judged`` marks the accepted start of a test whose time is the median, the shorter of two;
-        ``within_goal`` is empty for the others, and if there is no prediction.
+        minus one. ``within_goal`` is empty if the run was rejected or there is no prediction.
     """
-    judged = _median_starts(runs)
-    rows = [row for run in runs.assign(judged=judged).to_dict("records") for row in _compare(run, rates, goal_ratio)]
+    rows = [row for run in runs.to_dict("records") for row in _compare(run, rates, goal_ratio)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table.astype({"accepted": bool, "judged": bool, "within_goal": "boolean"})
-
-
-def _median_starts(runs: pd.DataFrame) -> pd.Series:
-    """Return whether each run is the accepted start of median time of its test."""
-    accepted = runs[runs["accepted"].astype(bool)]
-    tests = accepted.sort_values("measured_time_s", kind="stable").groupby(["source", "order", *SHAPE], sort=False)
-    place, count = tests.cumcount(), tests["order"].transform("size")
-    return (place == (count - 1) // 2).reindex(runs.index, fill_value=False)
+    return table.astype({"accepted": bool, "within_goal": "boolean"})
 
 
 def average_rates(order: int, block: int, process_rows: int, process_columns: int, rates: pd.DataFrame) -> ProcessRates:
@@ -208,7 +198,7 @@ def _compare(run: Mapping[Hashable, Any], rates: pd.DataFrame, goal_ratio: float
     for model in get_args(Model):
         predicted_s = predict_time_s(model, run, process)
         error = predicted_s / float(run["measured_time_s"]) - 1
-        judged = bool(run["judged"]) and np.isfinite(error)
+        judged = bool(run["accepted"]) and np.isfinite(error)
         unknown = "" if np.isfinite(predicted_s) else NO_RATES()
         yield {
             **{name: run[name] for name in COLUMNS if name in run},

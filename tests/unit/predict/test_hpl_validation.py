@@ -158,18 +158,6 @@ def test_a_run_that_is_not_accepted_has_no_verdict() -> None:
     assert found["error_ratio"].notna().all()
 
 
-def test_the_accepted_start_of_median_time_judges_the_model() -> None:
-    times = [(6.5, True), (6.2, True), (6.0, False), (6.3, True)]
-    starts = [
-        run(attempt=number, measured_time_s=time_s, accepted=good) for number, (time_s, good) in enumerate(times, 1)
-    ]
-    pair = [run(order=6000, attempt=number, measured_time_s=time_s) for number, time_s in enumerate((2.9, 2.8), 1)]
-    found = validate_hpl(pd.concat([*starts, *pair], ignore_index=True), rates())
-    assert set(found[found["judged"]].groupby("order")["attempt"].unique().map(tuple)) == {(4,), (2,)}
-    assert (found["within_goal"].notna() == found["judged"]).all()
-    assert len(found) == len(MODELS) * (len(starts) + len(pair))
-
-
 def test_unknown_rates_predict_nothing_and_say_so() -> None:
     parts, three, update, _ = validate_hpl(run(), rates(panel=float("nan"))).to_dict("records")
     assert np.isnan(three["predicted_time_s"])

@@ -23,7 +23,7 @@ from hpcai.core.programs import say_ending
 from hpcai.machine.hpl.build import HplBuild
 from hpcai.machine.hpl.input import NAME, OWN_NAME, HplTest, write_input
 from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
-from hpcai.machine.hpl.report import HplReport, HplRun, faults_of, judge_run
+from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
 from hpcai.parsers.hpl import operations, read_hpl
 from hpcai.records.files import read_part
 
@@ -232,7 +232,6 @@ def run_hpl(
     attempts: int = ATTEMPTS,
     command: Sequence[str] = (),
     build: str | Path | None = None,
-    starts: int = 1,
 ) -> str:
     """Run HPL for each test; return a :class:`HplReport` as JSON.
 
@@ -243,13 +242,11 @@ def run_hpl(
     raw_folder
         Gets the complete output of each start, as ``hpccoutf-ORDER-BLOCK-ROWSxCOLUMNS-ATTEMPT.txt``.
     attempts
-        Starts of a test until one of them had the cores to itself; more than one wanted start share the others.
+        Starts of a test until one of them had the cores to itself.
     command
         A site's own HPL (machine file, ``hpl.command``); blank: what was built, or ``hpcc``.
     build
         Report of an HPL that was compiled here (:class:`hpcai.machine.hpl.build.HplBuild`); None: none was.
-    starts
-        Accepted starts that are wanted of each test.
     """
     wanted = [HplTest.model_validate(dict(test)) for test in tests]
     program, blas, reason = _find_program(command, read_part(HplBuild, Path(build)) if build else None)
@@ -260,7 +257,7 @@ def run_hpl(
     runs: list[HplRun] = []
     with machine_to_itself(logger.info):
         for test in wanted:
-            runs += _try_test(test, program, raw_folder, starts, attempts)
+            runs += _try_test(test, program, raw_folder, attempts)
     report = HplReport(
         runs=tuple(runs),
         library=blas.name,
@@ -308,18 +305,17 @@ def build_command(launcher: str, processes: int | str, program: str = "hpcc") ->
     return [launcher, *as_root, "--bind-to", "none", "-np", str(processes), program]
 
 
-def _try_test(test: HplTest, program: Program, raw_folder: Path, starts: int, attempts: int) -> Iterator[HplRun]:
+def _try_test(test: HplTest, program: Program, raw_folder: Path, attempts: int) -> Iterator[HplRun]:
     cores = len(os.sched_getaffinity(0))
     if test.processes > cores and not program.is_site:  # which may start them elsewhere
         reason = f"not measured: {test.processes} processes on {cores} cores would wait for each other"
         yield HplRun(**test.model_dump(), reason=reason)
         return
-    for attempt in range(1, starts + attempts):
+    for attempt in range(1, attempts + 1):
         run = _run_once(test, program, raw_folder, attempt)
         logger.info("HPL %s, attempt %d: %s", test.words, attempt, run.reason or f"{run.measured_time_s:.2f} s")
         yield run
-        starts -= not faults_of(run)  # where the use of cores is not known, it never will be
-        if not starts:
+        if run.accepted:
             return
 
 

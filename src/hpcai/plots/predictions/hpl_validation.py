@@ -40,9 +40,8 @@ def plot_hpl_validation(hpl_validation: pd.DataFrame, hpl_published: pd.DataFram
     Parameters
     ----------
     hpl_validation
-        ``order``, ``block``, ``process_rows``, ``process_columns``, ``attempt``, ``measured_time_s``, ``accepted``,
-        ``judged``, ``model``, ``error_ratio`` and ``goal_ratio``; of several starts of a test the judged one is drawn,
-        else the last.
+        ``order``, ``block``, ``process_rows``, ``process_columns``, ``measured_time_s``, ``accepted``, ``model``,
+        ``error_ratio`` and ``goal_ratio``; of several starts of a test the accepted one is drawn, else the last.
     hpl_published
         ``row``, ``assumption_set``, ``variant``, ``fitted``, ``error_to_estimate_ratio`` and ``error_to_real_ratio``.
     """
@@ -64,9 +63,9 @@ def plot_hpl_validation(hpl_validation: pd.DataFrame, hpl_published: pd.DataFram
 
 
 def choose_runs(validation: pd.DataFrame) -> pd.DataFrame:
-    """Return one row with an error per test: its judged start, else its last."""
+    """Return one row with an error per test: its accepted start, else its last."""
     known = validation.dropna(subset=["error_ratio"])
-    ordered = known.assign(rank=known["judged"].astype(int)).sort_values("rank", kind="stable")
+    ordered = known.assign(rank=known["accepted"].astype(int)).sort_values("rank", kind="stable")
     return ordered.drop_duplicates([*SHAPE, "model"], keep="last").sort_values(SHAPE[::-1], kind="stable")
 
 
@@ -79,10 +78,8 @@ def _draw_runs(axes: Axes, runs: pd.DataFrame, validation: pd.DataFrame) -> dict
     axes.axvspan(-goal, goal, color=BAND, zorder=0)
     axes.axvline(0, color=theme.TARGET_COLOUR, linewidth=1)
     labels = []
-    starts = validation[validation["accepted"]].drop_duplicates([*SHAPE, "attempt"])
-    for place, (shape, part) in enumerate(runs.groupby(SHAPE[::-1], sort=True)):
-        own = (starts[SHAPE[::-1]] == list(shape)).all(axis=1)
-        labels.append(_label_run(part.iloc[0].to_dict(), starts.loc[own, "measured_time_s"]))
+    for place, (_, part) in enumerate(runs.groupby(SHAPE[::-1], sort=True)):
+        labels.append(_label_run(part.iloc[0].to_dict()))
         for row in part.to_dict("records"):
             colour = palette[row["model"]]
             face = colour if row["accepted"] else "white"
@@ -106,11 +103,9 @@ def _draw_runs(axes: Axes, runs: pd.DataFrame, validation: pd.DataFrame) -> dict
     return entries
 
 
-def _label_run(row: dict[Hashable, Any], starts_s: pd.Series) -> str:
+def _label_run(row: dict[Hashable, Any]) -> str:
     grid = f"{row['process_rows']} × {row['process_columns']}"
     words = "" if row["accepted"] else ", not accepted"
-    if len(starts_s) > 1:
-        words = f",\nmedian of {len(starts_s)} ({starts_s.min():.3g} to {starts_s.max():.3g} s)"
     return f"N {row['order']}, NB {row['block']}, {grid}: {row['measured_time_s']:.3g} s measured{words}"
 
 

@@ -23,20 +23,10 @@ def sweeps() -> pd.DataFrame:
     return sweep_figures()
 
 
-def validation(*accepted: bool, judged: int | None = None) -> pd.DataFrame:
-    """Return a row per start and model; the judged start is the first accepted one unless its number is given."""
-    chosen = judged or next((number for number, good in enumerate(accepted, 1) if good), None)
+def validation(*accepted: bool) -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {
-                **RUN,
-                "attempt": number,
-                "measured_time_s": RUN["measured_time_s"] + number / 100,
-                "accepted": good,
-                "judged": number == chosen,
-                "model": model,
-                "error_ratio": error - number / 100,
-            }
+            {**RUN, "attempt": number, "accepted": good, "model": model, "error_ratio": error - number / 100}
             for number, good in enumerate(accepted, 1)
             for model, error in MODELS.items()
         ]
@@ -121,15 +111,9 @@ def test_validation_draws_accepted_runs_filled_and_others_hollow() -> None:
         assert ("run not accepted" in words_of(figure)) is face_is_white
 
 
-def test_validation_shows_the_judged_start_or_the_last() -> None:
+def test_validation_shows_the_accepted_start_or_the_last() -> None:
     assert set(choose_runs(validation(False, True, False))["attempt"]) == {2}
-    assert set(choose_runs(validation(True, True, True, judged=2))["attempt"]) == {2}
     assert set(choose_runs(validation(False, False))["attempt"]) == {2}
-
-
-def test_several_starts_show_how_far_they_differ() -> None:
-    words = plain_words(plot_hpl_validation(validation(True, True, False, True, judged=2), published()))
-    assert "0.82 s measured, median of 3 (0.81 to 0.84 s)" in words
 
 
 def test_sets_without_a_number_are_left_out_of_a_panel() -> None:
