@@ -168,6 +168,7 @@ if CAMPAIGN.study.measure:
         params:
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
             command=list(HPL.command if HPL else ()),
+            repeats=PREDICT.hpl_repeats,
         script:
             "../scripts/run_hpl.py"
 

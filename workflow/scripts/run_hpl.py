@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 report = Path(snakemake.output.report)
 asked, built = snakemake.params, next(iter(snakemake.input), None)
-text = run_hpl(asked.tests, raw_folder=report.with_suffix(""), command=asked.command, build=built)
+text = run_hpl(asked.tests, report.with_suffix(""), command=asked.command, build=built, repeats=asked.repeats)
 report.write_bytes(seal(f"{text}\n".encode()))

@@ -74,6 +74,9 @@ class Prediction(Settings):
     hpl_tests: tuple[HplTest, ...] = Field(
         default=(), description="Runs of a real HPL (hpcc) with which the HPL model is compared."
     )
+    hpl_repeats: Count = Field(
+        default=1, description="How often a start of HPL solves each system; the median time counts."
+    )
     cost_model: StepCostModel = Field(
         default="blocks",
         description="Preferred model of the computing of a predicted step: what `step_blocks` timed (the whole step, "

@@ -87,9 +87,9 @@ def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GO
     Parameters
     ----------
     runs
-        One row per start: ``order``, ``block``, ``process_rows``, ``process_columns``, ``attempt``,
-        ``measured_time_s``, ``measured_rate_flop_per_s``, ``message_rate_bytes_per_s``, ``residual``, ``threshold``,
-        ``verdict``, ``cpu_ratio``, ``steal_ratio``, ``accepted``, ``reason``, ``source``.
+        One row per start: ``order``, ``block``, ``process_rows``, ``process_columns``, ``attempt``, ``n``,
+        ``measured_time_s``, ``measured_rate_flop_per_s``, ``spread_ratio``, ``message_rate_bytes_per_s``,
+        ``residual``, ``threshold``, ``verdict``, ``cpu_ratio``, ``steal_ratio``, ``accepted``, ``reason``, ``source``.
     rates
         Table ``hpl_rates``: ``routine``, ``remaining_order``, ``block``, ``process_rows``, ``process_columns``,
         ``rate_flop_per_s`` or ``rate_bytes_per_s`` of one process.

@@ -45,8 +45,9 @@ def rates(**changes: float) -> pd.DataFrame:
 
 def run(**changes: object) -> pd.DataFrame:
     row: dict[str, object] = {
-        "order": 8000, "block": 192, "process_rows": 1, "process_columns": 1, "attempt": 1, "measured_time_s": 6.295,
-        "measured_rate_flop_per_s": 5.4e10, "residual": 0.002, "threshold": 16.0, "verdict": "passed",
+        "order": 8000, "block": 192, "process_rows": 1, "process_columns": 1, "attempt": 1, "n": 1,
+        "measured_time_s": 6.295, "measured_rate_flop_per_s": 5.4e10, "spread_ratio": float("nan"),
+        "residual": 0.002, "threshold": 16.0, "verdict": "passed",
         "cpu_ratio": 0.995, "steal_ratio": 0.0, "message_rate_bytes_per_s": MESSAGES,
         "accepted": True, "reason": "", "source": "hpl_run.json",
     }  # fmt: skip

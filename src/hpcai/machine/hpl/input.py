@@ -11,8 +11,8 @@ HPL through hpcc: lines 1 to 4 are not read
 one test per start, so that its wall time, its processor time and the summary belong together
 HPL.out
 8
-1            number of orders
-{order}
+{repeats}            number of orders
+{orders}
 1            number of blocks
 {block}
 0            processes row by row
@@ -72,10 +72,11 @@ class HplTest(BaseModel):
         return f"{self.order}-{self.block}-{self.process_rows}x{self.process_columns}"
 
 
-def write_input(test: HplTest) -> str:
-    """Return the text of ``hpccinf.txt`` for one test.
+def write_input(test: HplTest, repeats: int = 1) -> str:
+    """Return the text of ``hpccinf.txt`` for one test, whose system is solved several times.
 
     Without look-ahead, matching a step model without overlap. L1 and U are not transposed, so that every grid calls
     DGEMM and DTRSM in the measured forms.
     """
-    return FORM.format(threshold=THRESHOLD, **test.model_dump())
+    orders = " ".join([str(test.order)] * repeats)
+    return FORM.format(threshold=THRESHOLD, repeats=repeats, orders=orders, **test.model_dump())

@@ -26,8 +26,12 @@ class HplRun(BaseModel):
     process_rows: int
     process_columns: int
     attempt: int = 1
+    n: int = 1
+    """How often the start solved the system; times and rates are the medians."""
     measured_time_s: float | None = None
     measured_rate_flop_per_s: float | None = None
+    spread_ratio: float | None = None
+    """Slowest minus fastest of them, over the median; None for one."""
     residual: float | None = None
     threshold: float | None = None
     verdict: str = "not measured"

@@ -23,7 +23,7 @@ from hpcai.core.programs import say_ending
 from hpcai.machine.hpl.build import HplBuild
 from hpcai.machine.hpl.input import NAME, OWN_NAME, HplTest, write_input
 from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
-from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
+from hpcai.machine.hpl.report import HplReport, HplRun, faults_of, judge_run
 from hpcai.parsers.hpl import operations, read_hpl
 from hpcai.records.files import read_part
 
@@ -35,8 +35,6 @@ ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM
 NO_COMMAND = Message(
     "run.no_command", "not measured: hpl.command of the machine file: {word} is not on the PATH of this node"
 )
-ROUNDING_S = 0.0051
-"""Tolerance [s]: the row of results has two decimals, the summary repeats its time with more digits."""
 COMM = 15
 """Letters of a program's name that the kernel keeps (proc(5), comm)."""
 PRINTED = "launcher.txt"
@@ -232,6 +230,7 @@ def run_hpl(
     attempts: int = ATTEMPTS,
     command: Sequence[str] = (),
     build: str | Path | None = None,
+    repeats: int = 1,
 ) -> str:
     """Run HPL for each test; return a :class:`HplReport` as JSON.
 
@@ -242,11 +241,13 @@ def run_hpl(
     raw_folder
         Gets the complete output of each start, as ``hpccoutf-ORDER-BLOCK-ROWSxCOLUMNS-ATTEMPT.txt``.
     attempts
-        Starts of a test until one of them had the cores to itself.
+        Starts of a test until one of them had the cores to itself, or until that cannot be known.
     command
         A site's own HPL (machine file, ``hpl.command``); blank: what was built, or ``hpcc``.
     build
         Report of an HPL that was compiled here (:class:`hpcai.machine.hpl.build.HplBuild`); None: none was.
+    repeats
+        How often a start solves each system; the median time counts.
     """
     wanted = [HplTest.model_validate(dict(test)) for test in tests]
     program, blas, reason = _find_program(command, read_part(HplBuild, Path(build)) if build else None)
@@ -257,7 +258,7 @@ def run_hpl(
     runs: list[HplRun] = []
     with machine_to_itself(logger.info):
         for test in wanted:
-            runs += _try_test(test, program, raw_folder, attempts)
+            runs += _try_test(test, program, raw_folder, attempts, repeats)
     report = HplReport(
         runs=tuple(runs),
         library=blas.name,
@@ -305,27 +306,29 @@ def build_command(launcher: str, processes: int | str, program: str = "hpcc") ->
     return [launcher, *as_root, "--bind-to", "none", "-np", str(processes), program]
 
 
-def _try_test(test: HplTest, program: Program, raw_folder: Path, attempts: int) -> Iterator[HplRun]:
+def _try_test(test: HplTest, program: Program, raw_folder: Path, attempts: int, repeats: int) -> Iterator[HplRun]:
     cores = len(os.sched_getaffinity(0))
     if test.processes > cores and not program.is_site:  # which may start them elsewhere
         reason = f"not measured: {test.processes} processes on {cores} cores would wait for each other"
         yield HplRun(**test.model_dump(), reason=reason)
         return
     for attempt in range(1, attempts + 1):
-        run = _run_once(test, program, raw_folder, attempt)
+        run = _run_once(test, program, raw_folder, attempt, repeats)
         logger.info("HPL %s, attempt %d: %s", test.words, attempt, run.reason or f"{run.measured_time_s:.2f} s")
         yield run
-        if run.accepted:
+        if not faults_of(run):  # where the use of the cores is not known, it never will be
             return
 
 
-def _run_once(test: HplTest, program: Program, raw_folder: Path, attempt: int) -> HplRun:
+def _run_once(test: HplTest, program: Program, raw_folder: Path, attempt: int, repeats: int) -> HplRun:
     command = program.command(test.processes)
     raw = raw_folder / f"{Path(program.output_name).stem}-{test.words}-{attempt}.txt"
-    run = HplRun(**test.model_dump(), attempt=attempt, command=" ".join([Path(command[0]).name, *command[1:]]))
+    run = HplRun(
+        **test.model_dump(), n=repeats, attempt=attempt, command=" ".join([Path(command[0]).name, *command[1:]])
+    )
     with tempfile.TemporaryDirectory(prefix="hpcai-hpl-") as scratch:
         folder = Path(scratch)
-        (folder / program.input_name).write_text(write_input(test))
+        (folder / program.input_name).write_text(write_input(test, repeats))
         begin = time.monotonic()
         try:
             use = watch_run(command, folder, {**os.environ, **program.environment}, LONGEST_S, program)
@@ -342,38 +345,34 @@ def _run_once(test: HplTest, program: Program, raw_folder: Path, attempt: int) -
 
 
 def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float | None, start_s: float) -> HplRun:
-    """Return a run with the results from the output of ``hpcc`` for its one test."""
+    """Return a run with the results from the output of ``hpcc``: the median of ``run.n`` solutions of its system."""
     try:
         table = read_hpl(raw).table
     except ParseError as error:
         return run.model_copy(update={"reason": f"not measured: {error}"})
     shape = ["order", "block", "process_rows", "process_columns"]
     rows = table[(table[shape] == [getattr(run, name) for name in shape]).all(axis=1)]
-    if len(rows) != 1:
-        return run.model_copy(update={"reason": f"not measured: {len(rows)} rows of results instead of one"})
-    row = rows.iloc[0]
-    text = raw.read_text(errors="replace")
-    time_s = _refine(float(row["time_s"]), text)
-    message_rate = 1e9 * _summary_value(text, "AvgPingPongBandwidth_GBytes")
+    if len(rows) != run.n:
+        return run.model_copy(update={"reason": f"not measured: {len(rows)} rows of results instead of {run.n}"})
+    # The rate has more digits than the time.
+    times_s = operations(run.order) / rows["rate_flop_per_s"]
+    time_s = float(times_s.median())
+    failed = rows.loc[rows["verdict"] != "passed", "verdict"]
+    message_rate = 1e9 * _summary_value(raw.read_text(errors="replace"), "AvgPingPongBandwidth_GBytes")
     return run.model_copy(
         update={
-            "measured_time_s": time_s,
-            "measured_rate_flop_per_s": operations(run.order) / time_s if time_s else None,
-            "residual": _known(float(row["residual"])),
-            "threshold": _known(float(row["threshold"])),
-            "verdict": str(row["verdict"]),
+            "measured_time_s": _known(time_s),
+            "measured_rate_flop_per_s": _known(operations(run.order) / time_s),
+            "spread_ratio": _known(float(times_s.max() - times_s.min()) / time_s) if run.n > 1 else None,
+            "residual": _known(float(rows["residual"].max())),
+            "threshold": _known(float(rows["threshold"].iloc[0])),
+            "verdict": str(failed.iloc[0]) if len(failed) else "passed",
             "cpu_ratio": cpu_ratio,
             "steal_ratio": steal_ratio,
             "message_rate_bytes_per_s": _known(message_rate) if run.process_rows * run.process_columns > 1 else None,
             "start_s": start_s,
         }
     )
-
-
-def _refine(printed_s: float, text: str) -> float:
-    """Return the time with the summary's digits, if both agree."""
-    fine_s = _summary_value(text, "HPL_time")
-    return fine_s if abs(fine_s - printed_s) <= ROUNDING_S else printed_s
 
 
 def _summary_value(text: str, name: str) -> float:

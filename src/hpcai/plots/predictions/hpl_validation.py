@@ -40,8 +40,9 @@ def plot_hpl_validation(hpl_validation: pd.DataFrame, hpl_published: pd.DataFram
     Parameters
     ----------
     hpl_validation
-        ``order``, ``block``, ``process_rows``, ``process_columns``, ``measured_time_s``, ``accepted``, ``model``,
-        ``error_ratio`` and ``goal_ratio``; of several starts of a test the accepted one is drawn, else the last.
+        ``order``, ``block``, ``process_rows``, ``process_columns``, ``measured_time_s``, ``n``, ``spread_ratio``,
+        ``accepted``, ``model``, ``error_ratio`` and ``goal_ratio``; of several starts of a test the accepted one is
+        drawn, else the last.
     hpl_published
         ``row``, ``assumption_set``, ``variant``, ``fitted``, ``error_to_estimate_ratio`` and ``error_to_real_ratio``.
     """
@@ -105,7 +106,8 @@ def _draw_runs(axes: Axes, runs: pd.DataFrame, validation: pd.DataFrame) -> dict
 
 def _label_run(row: dict[Hashable, Any]) -> str:
     grid = f"{row['process_rows']} × {row['process_columns']}"
-    words = "" if row["accepted"] else ", not accepted"
+    words = f",\nmedian of {row['n']}, spread {100 * row['spread_ratio']:.1f} %" if row["n"] > 1 else ""
+    words += "" if row["accepted"] else ", not accepted"
     return f"N {row['order']}, NB {row['block']}, {grid}: {row['measured_time_s']:.3g} s measured{words}"
 
 

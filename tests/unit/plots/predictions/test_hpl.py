@@ -15,6 +15,7 @@ from hpcai.plots.predictions.hpl_validation import NO_RUN, NO_TABLE, choose_runs
 from hpcai.predict.hpl.figures_data import sweep_figures
 
 RUN = {"order": 4000, "block": 128, "process_rows": 1, "process_columns": 1, "measured_time_s": 0.8, "goal_ratio": 0.1}
+SOLUTIONS = {"n": 1, "spread_ratio": float("nan")}
 MODELS = {"all parts": -0.02, "three rates": -0.05, "GEMM only": -0.12, "credited / GEMM rate": -0.07}
 
 
@@ -23,10 +24,19 @@ def sweeps() -> pd.DataFrame:
     return sweep_figures()
 
 
-def validation(*accepted: bool) -> pd.DataFrame:
+def validation(*accepted: bool, **changes: float) -> pd.DataFrame:
+    run = {**RUN, **SOLUTIONS, **changes}
     return pd.DataFrame(
         [
-            {**RUN, "attempt": number, "accepted": good, "model": model, "error_ratio": error - number / 100}
+            {
+                **RUN,
+                **SOLUTIONS,
+                **changes,
+                "attempt": number,
+                "accepted": good,
+                "model": model,
+                "error_ratio": error - number / 100,
+            }
             for number, good in enumerate(accepted, 1)
             for model, error in MODELS.items()
         ]
@@ -114,6 +124,11 @@ def test_validation_draws_accepted_runs_filled_and_others_hollow() -> None:
 def test_validation_shows_the_accepted_start_or_the_last() -> None:
     assert set(choose_runs(validation(False, True, False))["attempt"]) == {2}
     assert set(choose_runs(validation(False, False))["attempt"]) == {2}
+
+
+def test_several_solutions_show_how_far_they_differ() -> None:
+    words = plain_words(plot_hpl_validation(validation(True, n=3, spread_ratio=0.024), published()))
+    assert "0.8 s measured, median of 3, spread 2.4 %" in words
 
 
 def test_sets_without_a_number_are_left_out_of_a_panel() -> None:
