@@ -28,15 +28,7 @@ def validation(*accepted: bool, **changes: float) -> pd.DataFrame:
     run = {**RUN, **SOLUTIONS, **changes}
     return pd.DataFrame(
         [
-            {
-                **RUN,
-                **SOLUTIONS,
-                **changes,
-                "attempt": number,
-                "accepted": good,
-                "model": model,
-                "error_ratio": error - number / 100,
-            }
+            {**run, "attempt": number, "accepted": good, "model": model, "error_ratio": error - number / 100}
             for number, good in enumerate(accepted, 1)
             for model, error in MODELS.items()
         ]
