@@ -78,7 +78,7 @@ def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepRep
     TrainingError
         If the loss is not finite: such steps do not train.
     """
-    workload = workload_of_one_rank(plan, samples=given.batch)
+    workload = workload_of_one_rank(plan, samples=given.batch, engine=given.engine)
     engine: Any = module_of(given.engine).Engine(workload, seed_streams(1, 0))
     engine.set_learning_rate(workload.learning_rate(0))
     batch, place = place_batch(engine, given.engine, random_batch(workload.batch_spec()))

@@ -165,7 +165,7 @@ _METHODS: tuple[Method, ...] = ("formula", "formula_sixfold", "hlo")
 
 
 def workload_of_one_rank(
-    plan: RunPlan, statistics: Statistics | None = None, samples: int | None = None
+    plan: RunPlan, statistics: Statistics | None = None, samples: int | None = None, engine: str = "tensorflow"
 ) -> "Workload[Any]":
     """Return what one rank trains on its own micro-batch: no exchange, no accumulation.
 
@@ -177,12 +177,14 @@ def workload_of_one_rank(
         Statistics of the training data from the manifest; neutral ones replace missing ones.
     samples
         Size of the batch; by default the plan's micro-batch, but at most 8.
+    engine
+        What trains it. Work is counted as TensorFlow has it: others may compute the same with more products.
     """
     from hpcai.training.registry import workload_of
 
     alone = {"nodes": 1, "ranks_per_node": 1, "accumulation": 1, "batchnorm_group": 1, "spatial_parts": 1}
     batch = samples or min(plan.micro_batch, MOST_SAMPLES)
-    point = plan.point.model_copy(update={**alone, "global_batch": batch})
+    point = plan.point.model_copy(update={**alone, "global_batch": batch, "engine": engine})
     return workload_of(plan.model_copy(update={"point": point}), {**NEUTRAL_STATISTICS, **(statistics or {})})
 
 

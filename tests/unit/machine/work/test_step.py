@@ -12,9 +12,11 @@ import yaml
 from unit.training.training_plans import make_plan, plan_of
 
 from hpcai.config.runs import RunPlan
-from hpcai.machine.work.step import WorkCount, WorkReport, count_work, main
+from hpcai.machine.work.step import WorkCount, WorkReport, count_work, main, workload_of_one_rank
 from hpcai.records.files import read_part
 from hpcai.training.work import LayerWork
+from hpcai.training.workload import Streams
+from hpcai.workloads.cosmoflow.pooled import PooledConv3D
 from hpcai.workloads.cosmoflow.training import CosmoFlow
 from hpcai.workloads.opencatalyst.training.work import NO_MEAN_SIZES
 
@@ -40,6 +42,9 @@ REMARKS = {
     "extreme_weather": "8 loops of unknown trip count are counted once",
 }
 """What the memory traffic omits or overestimates; the loops choose among overlapping boxes."""
+
+
+SEEDS = Streams(weights=1, order=2, dropout=3)
 
 
 def plan(name: str, **changes: Any) -> RunPlan:
@@ -117,6 +122,14 @@ def test_work_is_proportional_to_the_batch_and_the_same_in_half_precision() -> N
     assert (single.hlo.samples, several.hlo.samples, several.hlo.precision) == (1, 6, "bf16")
     assert by_method(single)["hlo"].flop_per_sample == by_method(several)["hlo"].flop_per_sample
     assert by_method(several)["hlo"].flop_per_step == 24 * by_method(single)["formula"].flop_per_sample
+
+
+def test_work_is_that_of_the_network_where_xla_computes_it_with_more_products() -> None:
+    asked = plan("cosmoflow_tiny", point={"precision": "bf16", "engine": "jax"})
+    device = asked.machine.device.model_copy(update={"kind": "gpu"})
+    on_gpu = asked.model_copy(update={"machine": asked.machine.model_copy(update={"device": device})})
+    assert isinstance(workload_of_one_rank(on_gpu, engine="jax").build_model(SEEDS).layers[2], PooledConv3D)
+    assert by_method(count_work(on_gpu))["hlo"].ratio_to_formula == pytest.approx(1, rel=0.02)
 
 
 def test_memory_traffic_is_modelled_after_optimisation_alone() -> None:
