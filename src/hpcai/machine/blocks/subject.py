@@ -96,8 +96,9 @@ def benchmark_subject(plan_file: Path, manifest: Path, pack: Path | None) -> Sub
     plan = read_plan(plan_file)
     if plan.point.precision == "fp16":
         raise ConfigError(at(str(plan_file), FP32_ONLY(found=plan.point.precision)))
-    alone = {"nodes": 1, "ranks_per_node": 1, "accumulation": 1, "batchnorm_group": 1, "global_batch": plan.micro_batch}
-    plan = plan.model_copy(update={"point": plan.point.model_copy(update=alone)})
+    alone = {"nodes": 1, "ranks_per_node": 1, "accumulation": 1, "batchnorm_group": 1}
+    point = plan.point.model_copy(update={**alone, "global_batch": plan.micro_batch, "engine": ENGINE})
+    plan = plan.model_copy(update={"point": point})
     ranks = collective.start(plan.point, ENGINE)
     with tempfile.TemporaryDirectory(prefix="hpcai-blocks-") as folder:
         dataset = Dataset(plan, ranks, Sources(manifest, pack, Path(folder), shared_scratch=True), threads=1)
