@@ -23,8 +23,12 @@ LARGEST_BYTES = 1 << 24
 """Larger than any settings file."""
 MOST_VALUES = 1 << 18
 """More than any settings file has; nine lists of nine aliases each would be 400 million."""
+DEEPEST = 100
+"""Far deeper than any settings file. libyaml composes without a limit, and a million brackets end the process."""
 TEMPLATE_KEY = "__use_yte__"
 """Makes Snakemake treat a settings file as a template (YTE), whose expressions are Python."""
+_SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's reads the table of columns nine times as fast; PyYAML may be built without it."""
 NO_YAML = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What PyYAML raises besides its own errors: Python's, for invalid dates, numbers and tags."""
 
@@ -109,9 +113,11 @@ def _instead(path: Path) -> str:
 
 def _load(text: str) -> object:
     try:
-        loader = _UniqueKeyLoader(unseal(text.encode()).text)
+        text = unseal(text.encode()).text
     except ValueError as error:
         raise yaml.YAMLError(str(error)) from error
+    _refuse_deep(text)
+    loader = _UniqueKeyLoader(text)
     try:
         node = loader.get_single_node()
         if node is None:
@@ -126,6 +132,14 @@ def _load(text: str) -> object:
     return data
 
 
+def _refuse_deep(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, _SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise RecursionError(f"more than {DEEPEST} brackets or lists within each other")
+
+
 def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
     """Return the number of values in a node, counting aliases each time they are used."""
     if id(node) not in known:
@@ -137,7 +151,7 @@ def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
     return known[id(node)]
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
+class _UniqueKeyLoader(_SafeLoader):  # type: ignore[misc,valid-type]
     """PyYAML silently lets the last of two equal keys win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -7,6 +7,7 @@ readers accept either form.
 
 import os
 import re
+from array import array
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -169,7 +170,9 @@ def _samples(file: Path, rank: int) -> pa.Table | None:
         return None
     if table.column_names != list(_SAMPLE_TYPES):
         return None
-    ranks = pa.array([rank] * table.num_rows, pa.int32())
+    # `pa.array` and `pa.scalar` import pandas, which takes longer than all else here.
+    numbers = pa.py_buffer(array("i", [rank]) * table.num_rows)
+    ranks = pa.Array.from_buffers(pa.int32(), table.num_rows, [None, numbers])
     return table.add_column(0, "rank", ranks)
 
 
