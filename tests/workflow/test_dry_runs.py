@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 RUNS = 3
 # What is measured for predictions, and the tables that are made from it.
 MEASURED_FOR_PREDICTIONS = {
-    *{"measure_blas_rates", "run_hpl", "list_layers", "measure_blocks", "sum_blocks", "predict_scales"},
+    *{"run_hpl", "list_layers", "measure_blocks", "sum_blocks", "predict_scales"},
     *{"fit_kernels", "validate_hpl", "predict_study"},
     *{"show_what_if", "show_hpl_validation", "show_scale_cases"},
 }
@@ -55,7 +55,7 @@ def test_job_counts_follow_the_run_table(project):
         ("analyse", {"train", "collect_runs", "show_runs"}, {"report", "profile_run"}),
         ("scores", {"score_study", "show_scores", "chart_scores", "profile_run"}, {"report", "show_runs"}),
         ("predict", MEASURED_FOR_PREDICTIONS, {"report", *(MEASURED_FOR_REGRESSORS - {"fit_kernels"})}),
-        ("regressors", MEASURED_FOR_REGRESSORS, {"report", "run_hpl", "measure_blas_rates"}),
+        ("regressors", MEASURED_FOR_REGRESSORS, {"report", "run_hpl"}),
         (
             "report",
             {"train", "report", "profile_run", "collect_views", "score_study"},
@@ -77,7 +77,7 @@ def test_without_a_target_everything_is_made_but_predictions(project):
 
 def test_predictions_are_measured_once_for_all(project):
     counts = project.dry_run("predict")
-    assert counts["run_hpl"] == counts["measure_blas_rates"] == counts["list_layers"] == counts["predict_study"] == 1
+    assert counts["run_hpl"] == counts["list_layers"] == counts["predict_study"] == 1
     assert sum(counts[name] for name in MEASURED_FOR_PREDICTIONS if name.startswith("show_")) == 3
     assert project.dry_run("regressors")["measure_kernels"] == 5
 
@@ -87,7 +87,7 @@ def test_predictions_are_measured_once_for_all(project):
     [
         ("predict", "step_blocks.json", "measure_blocks"),
         ("regressors", "convolution2d/times.parquet", "measure_kernels"),
-        pytest.param("predict", "blas_rates.json", "measure_blas_rates", marks=pytest.mark.slow),
+        pytest.param("predict", "blas_rates.json", "run_hpl", marks=pytest.mark.slow),
         pytest.param("predict", "hpl.json", "run_hpl", marks=pytest.mark.slow),
         pytest.param("regressors", "reference_steps.json", "measure_reference_steps", marks=pytest.mark.slow),
     ],

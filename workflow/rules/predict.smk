@@ -116,23 +116,6 @@ if CAMPAIGN.study.measure:
         script:
             "../scripts/measure_reference_steps.py"
 
-    rule measure_blas_rates:
-        output:
-            report="results/predict/{machine}/blas_rates.json",
-        log:
-            "logs/measure_blas_rates/{machine}.log",
-        conda:
-            "../../envs/hpcai.yaml"
-        envmodules:
-            *CAMPAIGN.machine.modules,
-        threads: ALL_CORES
-        resources:
-            **whole_nodes(1, MACHINE_LIMIT_S),
-        params:
-            tests=[test.model_dump() for test in PREDICT.hpl_tests],
-        script:
-            "../scripts/measure_blas_rates.py"
-
     rule build_hpl:
         output:
             report="results/predict/{machine}/hpl_build.json",
@@ -156,6 +139,7 @@ if CAMPAIGN.study.measure:
             build=HPL_BUILD,
         output:
             report="results/predict/{machine}/hpl.json",
+            rates="results/predict/{machine}/blas_rates.json",
         log:
             "logs/run_hpl/{machine}.log",
         conda:

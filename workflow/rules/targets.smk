@@ -72,7 +72,7 @@ rule rounds:
 ON_NODES = {
     *["prepare_data", "pack_data", "train", "train_together", "profile_run"],
     *["measure_ceiling", "measure_storage", "measure_allreduce", "count_work"],
-    *["measure_kernels", "measure_reference_steps", "measure_blas_rates", "run_hpl"],
+    *["measure_kernels", "measure_reference_steps", "run_hpl"],
     "build_hpl",
     "list_layers",
     "measure_acceptance",

@@ -113,11 +113,11 @@ def _instead(path: Path) -> str:
 
 def _load(text: str) -> object:
     try:
-        text = unseal(text.encode()).text
+        content = unseal(text.encode()).text
     except ValueError as error:
         raise yaml.YAMLError(str(error)) from error
-    _refuse_deep(text)
-    loader = _UniqueKeyLoader(text)
+    _refuse_deep(content)
+    loader = _UniqueKeyLoader(content)
     try:
         node = loader.get_single_node()
         if node is None:
@@ -132,9 +132,9 @@ def _load(text: str) -> object:
     return data
 
 
-def _refuse_deep(text: str) -> None:
+def _refuse_deep(content: bytes) -> None:
     depth = 0
-    for event in yaml.parse(text, _SafeLoader):
+    for event in yaml.parse(content, _SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
             raise RecursionError(f"more than {DEEPEST} brackets or lists within each other")
@@ -166,7 +166,8 @@ class _UniqueKeyLoader(_SafeLoader):  # type: ignore[misc,valid-type]
         for key, count in Counter(keys).items():
             if count > 1:
                 raise yaml.YAMLError(f"the key {key!r} stands {count} times, {place}")
-        return super().construct_mapping(node, deep)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 @cache

@@ -187,6 +187,18 @@ def _of_node(name: str, uses: Sequence[CoreUse]) -> Disturbance:
     return Disturbance(node=name, cores=widest.cores, **fields)
 
 
+def joined_disturbance(parts: Iterable[Disturbance]) -> tuple[Disturbance, ...]:
+    """Return the use of each node by others over several measurements, one after the other."""
+    nodes: dict[str, Disturbance] = {}
+    for part in parts:
+        found = nodes.setdefault(
+            part.node, part.model_copy(update=dict.fromkeys(("wall_s", "others_s", "steal_s"), 0.0))
+        )
+        sums = {name: getattr(found, name) + getattr(part, name) for name in ("wall_s", "others_s", "steal_s")}
+        nodes[part.node] = found.model_copy(update=sums)
+    return tuple(nodes.values())
+
+
 def worst(nodes: Iterable[Disturbance]) -> Disturbance | None:
     """Return the most disturbed node; None if there is none."""
     return max(nodes, key=lambda node: node.taken_ratio, default=None)

@@ -113,13 +113,16 @@ def average_rates(order: int, block: int, process_rows: int, process_columns: in
     Parameters
     ----------
     order, block, process_rows, process_columns
-        N, NB, P and Q; only rates measured for this NB, P and Q count.
+        N, NB, P and Q; only rates measured for this NB, P and Q count, and for this N if there are any.
     rates
         Table ``hpl_rates``.
     """
     found = rates.assign(rate=rates["rate_flop_per_s"].fillna(rates["rate_bytes_per_s"])).dropna(subset=["rate"])
     for name, value in zip(SHAPE, (block, process_rows, process_columns), strict=True):
         found = found[found[name] == value]
+    # Taken in turns with this test, if any were: those of another one belong to another time.
+    own = found[found["order"] == order]
+    found = found if own.empty else own
     m = list_trailing_orders(order, block)
     panels: Floats = m + block
 

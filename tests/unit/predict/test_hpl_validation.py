@@ -29,6 +29,7 @@ def rates(**changes: float) -> pd.DataFrame:
         [
             {
                 "routine": routine,
+                "order": 8000,
                 "remaining_order": order,
                 "block": 192,
                 "process_rows": rows,
@@ -141,6 +142,15 @@ def test_rates_are_interpolated_over_the_order() -> None:
     expected = float((2 * 192 * m**2).sum() / (2 * 192 * m**2 / rate).sum())
     assert average_rates(8000, 192, 1, 1, table).gemm == pytest.approx(expected, rel=1e-12)
     assert average_rates(8000, 192, 1, 1, table).trsm == pytest.approx(TRSM)
+
+
+def test_rates_of_the_turns_of_a_test_are_its_own() -> None:
+    others = rates(dgemm=GEMM / 3).assign(order=1000)
+    both = pd.concat([rates(), others])
+    assert average_rates(8000, 192, 1, 1, both).gemm == pytest.approx(GEMM)
+    assert average_rates(1000, 192, 1, 1, both).gemm == pytest.approx(GEMM / 3)
+    # Files of earlier versions do not name the test.
+    assert average_rates(8000, 192, 1, 1, rates().assign(order=0)).gemm == pytest.approx(GEMM)
 
 
 def test_error_and_goal_are_stated_for_every_run_and_model() -> None:

@@ -1,40 +1,57 @@
-"""Rates of an HPL step's routines in the BLAS of ``hpcc``, with as many busy cores as in HPL."""
+"""Rates of an HPL step's routines in the BLAS of ``hpcc``, with as many busy cores as in HPL.
 
-import json
+They are taken in turns before and after HPL itself, because the speed of a shared machine changes within minutes.
+"""
+
 import logging
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import IO
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
-from hpcai.core.disturbance import Disturbance, Tolerance
+from hpcai.core.disturbance import (
+    Disturbance,
+    Tolerance,
+    disturbance_of,
+    joined_disturbance,
+    look,
+    measure_quietly,
+    use_since,
+)
 from hpcai.core.errors import LaunchError
-from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.messages import Message
 from hpcai.machine.hpl.input import HplTest
 from hpcai.machine.hpl.library import BlasLibrary, OfBlas, find_blas
-from hpcai.machine.hpl.routines import MOST_REPETITIONS, MOVERS, STEP, Request, Routine, Timings
+from hpcai.machine.hpl.routines import MOVERS, STEP, Answer, Request, Routine, Timings, compile_exchange, count_work
 from hpcai.machine.hpl.run import ONE_THREAD
 from hpcai.metrics.quietness import judge_quiet
 
 logger = logging.getLogger(__name__)
 PARTS = (1.0, 0.75, 0.5, 0.25, 0.125)
 """Shares of the order: the remaining matrix shrinks from step to step, and with it the rates."""
+TURNS = 2
+"""Before HPL, and as many after it."""
 LEAST_REPETITIONS = 3
+NO_HPL = Message("blas_rates.no_hpl", "not measured: HPL, in turns with which rates are taken, did not run")
 STUDY_DEFAULT = Tolerance()
+OWN_EXCHANGE = "HPL's loop over 32 columns"
 PAGES = {"NUMPY_MADVISE_HUGEPAGE": "0"}
 """HPL asks for no huge pages, and NumPy does by itself: row exchanges are 10 % faster in them."""
 METHOD = {
     "dgemm": "measured: cblas_dgemm, rank NB, not transposed, after the solve of its step",
     "dtrsm": "measured: cblas_dtrsm, left, lower, unit, after the row exchanges of its step",
     "panel": "measured: recursive right-looking factorisation by calls of this BLAS",
-    "dlaswp": "measured: dlaswp, random pivots, after an update; two reads and two writes of each pair",
+    "dlaswp": "measured: row exchanges by {exchange}, random pivots, after an update; each pair read and written",
     "dgemv": "measured: cblas_dgemv, not transposed; the matrix read once",
 }
 
@@ -44,6 +61,8 @@ class BlasRate(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     routine: Routine
+    order: int = 0
+    """Order of the test in whose turns it was timed; 0 in files of earlier versions."""
     remaining_order: int
     """Order m of the remaining matrix of the step."""
     rows: int
@@ -67,6 +86,7 @@ class BlasReport(OfBlas):
     """All rates."""
 
     rates: tuple[BlasRate, ...] = ()
+    exchange: str = Field(default="dlaswp", description="What exchanged rows: HPL's own loop, compiled, or DLASWP.")
     disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
 
     def frame(self, source: str, tolerance: Tolerance = STUDY_DEFAULT) -> pd.DataFrame:
@@ -86,49 +106,94 @@ class BlasReport(OfBlas):
         return table.assign(
             library=self.library,
             **asdict(judge_quiet(self.disturbance, tolerance)),
-            method=table["routine"].map(METHOD),
+            method=[METHOD[routine].format(exchange=self.exchange) for routine in table["routine"]],
             source=source,
             reason=reasons,
         )
 
 
-def measure_blas_rates(tests: Sequence[Mapping[str, int]]) -> BlasReport:
-    """Measure the rates needed by the tests.
+@dataclass(frozen=True)
+class _Turn:
+    """Timings of all shapes of a test, each by all processes, and the use of the node by others meanwhile."""
 
-    DGEMM updates m/P x m/max(2, Q) with rank NB, DTRSM solves for m/max(2, Q) columns, and DLASWP exchanges NB rows of
-    as many columns, all on P x Q cores at once. The panel has m/P rows and NB columns, on P cores at once. m takes the
+    timings: Mapping[BlasRate, Sequence[Timings]]
+    disturbance: tuple[Disturbance, ...]
+
+
+class RatesInTurn:
+    """The rates that the tests need, timed as often as :meth:`take` is called.
+
+    DGEMM updates m/P x m/Q with rank NB, DTRSM solves for m/Q columns, and DLASWP exchanges NB rows of as many columns,
+    all on P x Q cores at once. The panel has m/P rows and NB columns, on P cores at once. m takes the
     :data:`PARTS` of each order. DGEMV reads a process's whole matrix.
 
     Parameters
     ----------
     tests
         ``order``, ``block`` and, unless they are 1, ``process_rows`` and ``process_columns`` of each.
+    tolerance
+        When a turn is repeated because others used the machine, and how often.
     """
-    wanted = [HplTest.model_validate(dict(test)) for test in tests]
-    blas = find_blas()
-    if blas.reason:
-        missing = tuple(rate.model_copy(update={"reason": blas.reason}) for rate in plan_rates(wanted))
-        return BlasReport(rates=missing, reason=blas.reason)
-    with machine_to_itself(logger.info) as watch:
-        rates = tuple(_measure_all(wanted, blas))
-    return BlasReport(rates=rates, library=blas.name, library_path=blas.path, disturbance=watch.disturbance)
+
+    def __init__(self, tests: Sequence[Mapping[str, int]], tolerance: Tolerance = STUDY_DEFAULT) -> None:
+        self._blas, self._tolerance = find_blas(), tolerance
+        self._folder = tempfile.TemporaryDirectory(prefix="hpcai-hpl-")
+        self._exchange = compile_exchange(Path(self._folder.name))
+        self._rates = {test: plan_rates(test) for test in (HplTest.model_validate(dict(one)) for one in tests)}
+        self._taken: dict[BlasRate, list[Timings]] = {rate: [] for plan in self._rates.values() for rate in plan}
+        self._disturbance: list[Disturbance] = []
+
+    def take(self, test: HplTest) -> None:
+        """Time all shapes of a test, if there is a BLAS and a core for each of its processes.
+
+        Nothing else may be timed on the machine meanwhile: hold :func:`~hpcai.core.machine_lock.machine_to_itself`.
+        """
+        if self._blas.reason or _lacks_cores(test):
+            return
+        for _ in range(TURNS):
+            once = partial(_time_all, self._rates[test], self._blas, self._exchange)
+            turn = measure_quietly(once, self._tolerance, logger.warning)
+            for rate, timings in turn.timings.items():
+                self._taken[rate] += timings
+            self._disturbance += turn.disturbance
+        for rate in self._rates[test]:
+            found = self._judge(rate)
+            known = found.rate_flop_per_s or found.rate_bytes_per_s
+            logger.info("%s of %d x %d: %s", rate.routine, rate.rows, rate.columns, found.reason or known)
+
+    def report(self) -> BlasReport:
+        """Return the medians over all turns."""
+        rates = tuple(self._judge(rate) for plan in self._rates.values() for rate in plan)
+        blas = self._blas
+        if blas.reason:
+            return BlasReport(rates=rates, reason=blas.reason)
+        found = {"rates": rates, "disturbance": joined_disturbance(self._disturbance)}
+        exchange = {"exchange": OWN_EXCHANGE} if self._exchange else {}
+        return BlasReport(library=blas.name, library_path=blas.path, **found, **exchange)
+
+    def _judge(self, rate: BlasRate) -> BlasRate:
+        reason = self._blas.reason or _lacks_cores(rate)
+        if not reason and not self._taken[rate]:
+            reason = NO_HPL()
+        return rate.model_copy(update={"reason": reason}) if reason else count_timings(rate, self._taken[rate])
 
 
-def plan_rates(tests: Sequence[HplTest]) -> list[BlasRate]:
-    """Return all shapes needed by the tests, each once, without rates."""
-    found: dict[tuple[object, ...], BlasRate] = {}
-    for test in tests:
-        for part in PARTS:
-            for rate in _plan_step(test, max(round(test.order * part), test.block)):
-                key = (rate.routine, rate.remaining_order, rate.block, rate.process_rows, rate.process_columns)
-                found.setdefault(key, rate)
-    return list(found.values())
+def _lacks_cores(test: HplTest | BlasRate) -> str:
+    processes, cores = test.process_rows * test.process_columns, len(os.sched_getaffinity(0))
+    return f"not measured: {processes} processes on {cores} cores" if processes > cores else ""
+
+
+def plan_rates(test: HplTest) -> list[BlasRate]:
+    """Return all shapes needed by a test, each once, without rates."""
+    orders = dict.fromkeys(max(round(test.order * part), test.block) for part in PARTS)
+    return [rate for order in orders for rate in _plan_step(test, order)]
 
 
 def _plan_step(test: HplTest, order: int) -> Iterator[BlasRate]:
     rows = _rows_of_process(order, test.process_rows, test.block)
-    columns = max(order // max(2, test.process_columns), 1)
+    columns = max(order // test.process_columns, 1)
     common = {
+        "order": test.order,
         "remaining_order": order,
         "block": test.block,
         "process_rows": test.process_rows,
@@ -153,53 +218,53 @@ def _rows_of_process(order: int, process_rows: int, block: int) -> int:
     return max(order // process_rows, block)
 
 
-def _measure_all(tests: Sequence[HplTest], blas: BlasLibrary) -> Iterator[BlasRate]:
-    plan = plan_rates(tests)
-    cores = sorted(os.sched_getaffinity(0))
-    for rate in plan:
-        if rate.process_rows * rate.process_columns > len(cores):
-            reason = f"not measured: {rate.process_rows * rate.process_columns} processes on {len(cores)} cores"
-            yield rate.model_copy(update={"reason": reason})
-    plan = [rate for rate in plan if rate.process_rows * rate.process_columns <= len(cores)]
-    with _start_workers(blas, cores[: max((rate.simultaneous for rate in plan), default=0)]) as workers:
-        for rate in plan:
-            yield _measure(rate, workers[: rate.simultaneous])
+def _time_all(plan: Sequence[BlasRate], blas: BlasLibrary, exchange: str) -> _Turn:
+    start, timings = look(), {}
+    with _start_workers(blas, exchange, max(rate.simultaneous for rate in plan)) as workers:
+        for rates in _together(plan):
+            timings.update(_time(rates, workers[: rates[0].simultaneous]))
+    return _Turn(timings, disturbance_of([use_since(start)]))
 
 
-def _measure(rate: BlasRate, workers: "Sequence[subprocess.Popen[str]]") -> BlasRate:
-    """Send the request to several processes at once; their repetitions are pooled."""
-    remaining = _rows_of_process(rate.remaining_order, rate.process_rows, rate.block)
-    request = Request(**rate.model_dump(include=set(Request.model_fields)), remaining_rows=remaining)
+def _together(plan: Sequence[BlasRate]) -> list[list[BlasRate]]:
+    """Return the rates that one request times: the routines of a step, and each other one by itself."""
+    orders = dict.fromkeys(rate.remaining_order for rate in plan)
+    steps = [[one for name in STEP for one in plan if (one.routine, one.remaining_order) == (name, m)] for m in orders]
+    return [*steps, *([rate] for rate in plan if rate.routine not in STEP)]
+
+
+def _time(rates: Sequence[BlasRate], workers: "Sequence[subprocess.Popen[str]]") -> dict[BlasRate, list[Timings]]:
+    """Send the request to several processes at once."""
+    shape = rates[-1]  # of a step: its update, which has all sizes
+    request = Request(
+        routines=tuple(rate.routine for rate in rates),
+        **shape.model_dump(include={"rows", "columns", "block", "leading_rows"}),
+        remaining_rows=_rows_of_process(shape.remaining_order, shape.process_rows, shape.block),
+    )
     for worker in workers:
         _pipe(worker.stdin).write(request.model_dump_json() + "\n")
         _pipe(worker.stdin).flush()
     lines = [_pipe(worker.stdout).readline() for worker in workers]
     if not all(lines):
         endings = ", ".join(str(worker.wait()) for worker, line in zip(workers, lines, strict=True) if not line)
-        raise LaunchError(f"a process that measures {rate.routine} ended with {endings}")
-    measured = count_timings(rate, request.work, [Timings.model_validate(json.loads(line)) for line in lines])
-    known = measured.rate_flop_per_s or measured.rate_bytes_per_s
-    logger.info("%s of %d x %d: %s", rate.routine, rate.rows, rate.columns, measured.reason or known)
-    return measured
+        raise LaunchError(f"a process that measures {shape.routine} ended with {endings}")
+    answers = [Answer.model_validate_json(line).root for line in lines]
+    return {rate: [answer[rate.routine] for answer in answers] for rate in rates}
 
 
-def count_timings(rate: BlasRate, work: float, timings: Sequence[Timings]) -> BlasRate:
-    """Return a rate with its timings: median and best over all processes.
-
-    Parameters
-    ----------
-    work
-        Work of one call: bytes for :data:`~hpcai.machine.hpl.routines.MOVERS`, else operations.
-    """
+def count_timings(rate: BlasRate, timings: Sequence[Timings]) -> BlasRate:
+    """Return a rate with its timings: median and best over all processes and turns."""
     durations = [duration for timing in timings for duration in timing.durations_s]
     cpu_ratio = min(timing.cpu_ratio for timing in timings)
-    if min(len(timing.durations_s) for timing in timings) < LEAST_REPETITIONS:
+    if len(durations) < LEAST_REPETITIONS * rate.simultaneous:
+        tried = sum(timing.tried for timing in timings)
         reason = (
-            f"fewer than {LEAST_REPETITIONS} of {MOST_REPETITIONS} repetitions had their core to themselves "
-            f"(processor time {100 * cpu_ratio:.0f} % of the wall time)"
+            f"{len(durations)} of {tried} repetitions had their core to themselves (processor time "
+            f"{100 * cpu_ratio:.0f} % of the wall time), expected at least {LEAST_REPETITIONS} of each process"
         )
         return rate.model_copy(update={"n": len(durations), "cpu_ratio": cpu_ratio, "reason": reason})
     counted = {"n": len(durations), "cpu_ratio": cpu_ratio}
+    work = count_work(rate.routine, rate.rows, rate.columns, rate.block)
     if rate.routine in MOVERS:
         return rate.model_copy(update={**counted, "rate_bytes_per_s": work / statistics.median(durations)})
     rates = {"rate_flop_per_s": work / statistics.median(durations), "best_flop_per_s": work / min(durations)}
@@ -207,9 +272,9 @@ def count_timings(rate: BlasRate, work: float, timings: Sequence[Timings]) -> Bl
 
 
 @contextmanager
-def _start_workers(blas: BlasLibrary, cores: Sequence[int]) -> "Iterator[list[subprocess.Popen[str]]]":
-    """Start one measuring process per core; each ends when its input ends."""
-    command = [sys.executable, "-m", "hpcai.machine.hpl.routines", blas.path]
+def _start_workers(blas: BlasLibrary, exchange: str, count: int) -> "Iterator[list[subprocess.Popen[str]]]":
+    """Start measuring processes; each ends when its input ends."""
+    command = [sys.executable, "-m", "hpcai.machine.hpl.routines", blas.path, exchange]
     with ExitStack() as stack:
         yield [
             stack.enter_context(
@@ -221,7 +286,7 @@ def _start_workers(blas: BlasLibrary, cores: Sequence[int]) -> "Iterator[list[su
                     text=True,
                 )
             )
-            for _ in cores
+            for _ in range(count)
         ]
 
 

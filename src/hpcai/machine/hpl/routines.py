@@ -1,37 +1,48 @@
 """Time the routines of an HPL step in the BLAS that ``hpcc`` loads; runs as a separate measuring process.
 
+Row exchanges are HPL's own, compiled from ``exchange.c``, or without a compiler DLASWP, which is up to 30 % slower.
+
 Reads one JSON request per line and answers each with one line of times. Several such processes get the same request
 at once, so that a rate applies with as many busy cores as the process grid has.
 """
 
 import ctypes
+import logging
 import math
+import shutil
+import subprocess
 import sys
 import time
-import timeit
 from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, RootModel
 
+logger = logging.getLogger(__name__)
 Routine = Literal["dgemm", "dtrsm", "panel", "dlaswp", "dgemv"]
 MOVERS: tuple[Routine, ...] = ("dlaswp", "dgemv")
 """Memory-bound routines: their rates are in bytes instead of operations."""
 STEP: tuple[Routine, ...] = ("dlaswp", "dtrsm", "dgemm")
 """Routines of a step in their order, after its panel."""
 Matrix = npt.NDArray[np.float64]
+Spent = npt.NDArray[np.float64]
+"""Wall and processor time [s]."""
 COLUMN_MAJOR, AS_IS, LOWER, UNIT, LEFT = 102, 111, 122, 132, 141
 """Constants of CBLAS."""
 SMALLEST_PANEL = 4
 """Number of columns at which HPL's recursion ends, as set in its input file."""
-REPETITIONS = 5
-MOST_REPETITIONS = 20
+REPETITIONS = 3
+"""In each turn."""
+MOST_REPETITIONS = 12
 SHORTEST_S = 0.05
-"""Minimum duration of a timing [s], by repeating calls: 50 ms, against scheduler slices of some milliseconds."""
+"""Minimum duration of a repetition [s], by more rounds: 50 ms, against scheduler slices of some milliseconds."""
 CPU_RATIO = 0.97
 """A repetition counts if the process had its core for this share of the wall time."""
 ITEM_BYTES = 8
@@ -39,17 +50,15 @@ PANEL_CALLS = tuple(f"cblas_{name}" for name in ("idamax", "dswap", "dscal", "dg
 
 
 class Request(BaseModel):
-    """What to time.
+    """What to time: routines of one shape that follow each other.
 
-    DGEMM (rows x columns, rank block), DTRSM (block x columns), a panel (rows x block), DLASWP (block exchanges in as
-    many columns) or DGEMV (rows x columns).
-
-    The first two and DLASWP work on one matrix as in a step: DLASWP exchanges its block rows, DTRSM solves for these,
-    and DGEMM updates what is below them. Each is timed after those before it, and DLASWP after an update.
+    A step has row exchanges, DTRSM and DGEMM (:data:`STEP`), which work on one matrix: its block rows are exchanged,
+    DTRSM solves for these, and DGEMM updates what is below them. Each is timed after those before it, and row exchanges
+    after an update. A panel has rows x block elements, and DGEMV rows x columns.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    routine: Routine
+    routines: tuple[Routine, ...]
     rows: int
     columns: int
     block: int
@@ -57,27 +66,6 @@ class Request(BaseModel):
     """Rows of the whole matrix in memory."""
     remaining_rows: int = 0
     """Those below the block rows of the step."""
-
-    @property
-    def work_flop(self) -> float:
-        """Work of one call, as counted by the HPL step model [FLOP]."""
-        if self.routine == "dgemm":
-            return 2.0 * self.rows * self.columns * self.block
-        if self.routine == "dtrsm":
-            return float(self.block) ** 2 * self.columns
-        return float(self.block) ** 2 * self.rows - self.block**3 / 3.0
-
-    @property
-    def work_bytes(self) -> float:
-        """Bytes read and written by one call [B]: two elements per pair for DLASWP, the matrix for DGEMV."""
-        if self.routine == "dlaswp":
-            return 4.0 * ITEM_BYTES * self.block * self.columns
-        return float(ITEM_BYTES) * self.rows * self.columns
-
-    @property
-    def work(self) -> float:
-        """Work of one call, in the unit of the routine's rate: bytes for :data:`MOVERS`, else operations."""
-        return self.work_bytes if self.routine in MOVERS else self.work_flop
 
 
 class Timings(BaseModel):
@@ -90,11 +78,62 @@ class Timings(BaseModel):
     tried: int
 
 
-class Blas:
-    """The routines of one library, on column-major matrices."""
+class Answer(RootModel[dict[Routine, Timings]]):
+    """Timings of each routine of a request."""
 
-    def __init__(self, path: str) -> None:
+
+def compile_exchange(folder: Path) -> str:
+    """Compile HPL's row exchange; return the path of the library, blank if there is no compiler or it fails."""
+    compiler, target = shutil.which("cc") or shutil.which("gcc"), folder / "exchange.so"
+    if compiler is None:
+        return ""
+    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(target), str(Path(__file__).with_name("exchange.c"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        logger.warning("%s: status %d: %s", " ".join(command), done.returncode, done.stderr.strip()[-300:])
+    return "" if done.returncode else str(target)
+
+
+def count_work(routine: Routine, rows: int, columns: int, block: int) -> float:
+    """Return the work of one call, as the HPL step model counts it.
+
+    Parameters
+    ----------
+    routine, rows, columns, block
+        DGEMM updates rows x columns with rank ``block``, DTRSM solves for block x columns, a panel has rows x block,
+        DLASWP exchanges ``block`` rows in the columns, DGEMV reads rows x columns.
+
+    Returns
+    -------
+    float
+        Operations [FLOP]; of :data:`MOVERS` bytes read and written [B]: two elements per pair for DLASWP, the matrix
+        for DGEMV.
+    """
+    if routine == "dgemm":
+        return 2.0 * rows * columns * block
+    if routine == "dtrsm":
+        return float(block) ** 2 * columns
+    if routine == "panel":
+        return float(block) ** 2 * rows - block**3 / 3.0
+    if routine == "dlaswp":
+        return 4.0 * ITEM_BYTES * block * columns
+    return float(ITEM_BYTES) * rows * columns
+
+
+class Blas:
+    """The routines of one library, on column-major matrices.
+
+    Parameters
+    ----------
+    path
+        The BLAS.
+    exchange
+        What :func:`compile_exchange` made; blank: DLASWP of the BLAS exchanges rows.
+    """
+
+    def __init__(self, path: str, exchange: str = "") -> None:
         self.library: Any = ctypes.CDLL(path)
+        self.own: Any = ctypes.CDLL(exchange) if exchange else None
         self.library.cblas_idamax.restype = ctypes.c_size_t
         self.one, self.minus_one = ctypes.c_double(1.0), ctypes.c_double(-1.0)
 
@@ -116,8 +155,13 @@ class Blas:
         self._trsm(block, columns, _columns_of(triangle), _columns_of(right))
 
     def exchange(self, matrix: Matrix, first: int, pivots: npt.NDArray[np.int32]) -> None:
-        """Exchange the rows from ``first`` on with those of ``pivots``, one after the other (DLASWP)."""
+        """Exchange the rows from ``first`` on with those of ``pivots``, one after the other."""
         rows, columns = matrix.shape
+        if self.own:
+            top, below = _place(_at(matrix), rows, first, 0), (pivots - first).astype(np.int32)
+            given = (ctypes.c_void_p(top), ctypes.c_size_t(rows), ctypes.c_void_p(below.ctypes.data))
+            self.own.exchange_rows(len(pivots), columns, *given)
+            return
         numbers = (ctypes.c_int(value) for value in (columns, rows, first + 1, first + len(pivots), 1))
         width, leading, begin, end, stride = (ctypes.byref(number) for number in numbers)
         # DLASWP counts from one, and pivots[begin] belongs to row `begin`.
@@ -204,71 +248,86 @@ def _place(start: int, rows: int, row: int, column: int) -> int:
     return start + ITEM_BYTES * (row + column * rows)
 
 
-def time_routine(blas: Blas, request: Request) -> Timings:
-    """Time warm calls; repeat disturbed repetitions up to a limit.
+@dataclass(frozen=True)
+class _Call:
+    """What is timed, what comes before it untimed, and its overhead: the same calls without their work."""
 
-    A panel takes hundreds of calls from Python: the call overhead, measured with empty calls, is subtracted.
+    call: Callable[[], object]
+    prepare: Callable[[], object] | None = None
+    idle: Callable[[], object] | None = None
+
+    def spend(self) -> Spent:
+        """Call once; return the wall and processor time [s]."""
+        if self.prepare:
+            self.prepare()
+        spent = _spend(self.call)
+        # Right after the call, at the same speed of the host.
+        return spent - _spend(self.idle) if self.idle else spent
+
+
+def time_routines(blas: Blas, request: Request) -> Answer:
+    """Time warm calls of the routines in turn; repeat disturbed repetitions up to a limit.
+
+    A panel takes hundreds of calls from Python: the overhead of each, measured with empty calls, is subtracted.
     """
-    prepare, call = _make_call(blas, request)
-    prepare()
-    begin = time.perf_counter()
+    calls = _make_calls(blas, request)
+    once_s = sum(float(call.spend()[0]) for call in calls.values())
+    rounds = math.ceil(SHORTEST_S / max(once_s, 1e-6))
+    every: dict[Routine, list[Spent]] = {routine: [] for routine in calls}
+    tried = 0
+    while tried < MOST_REPETITIONS and min(len(_kept(spent)) for spent in every.values()) < REPETITIONS:
+        spent = dict.fromkeys(calls, np.zeros(2))
+        for _ in range(rounds):
+            spent = {routine: spent[routine] + call.spend() for routine, call in calls.items()}
+        for routine, times in spent.items():
+            every[routine].append(times / rounds)
+        tried += 1
+    return Answer({routine: _count(spent) for routine, spent in every.items()})
+
+
+def _spend(call: Callable[[], object]) -> Spent:
+    begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
     call()
-    duration_s = max(time.perf_counter() - begin, 1e-9)
-    # Factorisation destroys a panel: restore it before every call, outside the timed part.
-    calls = math.ceil(SHORTEST_S / duration_s)
-    kept: list[tuple[float, float]] = []
-    every: list[tuple[float, float]] = []
-    while len(kept) < REPETITIONS and len(every) < MOST_REPETITIONS:
-        wall_s = cpu_s = 0.0
-        for _ in range(calls):
-            prepare()
-            begin, begin_cpu = time.perf_counter(), time.process_time()
-            call()
-            wall_s, cpu_s = wall_s + time.perf_counter() - begin, cpu_s + time.process_time() - begin_cpu
-        every.append((wall_s / calls, cpu_s / calls))
-        if cpu_s >= CPU_RATIO * wall_s:
-            kept.append(every[-1])
-    counted = kept or every
-    ratio = sum(cpu_s for _, cpu_s in counted) / sum(wall_s for wall_s, _ in counted)
-    calling_s = _time_calling(blas, request)
-    durations = tuple(wall_s - calling_s for wall_s, _ in kept if wall_s > calling_s)
-    return Timings(durations_s=durations, cpu_ratio=ratio, tried=len(every))
+    return np.array([time.perf_counter() - begin_s, time.process_time() - begin_cpu_s])
 
 
-def _time_calling(blas: Blas, request: Request) -> float:
-    """Return the overhead of calls; only a panel consists of more than one."""
-    if request.routine != "panel":
-        return 0.0
-    prepare, call = _make_call(blas.without_work(), request)
-    prepare()
-    return min(timeit.repeat(call, number=1, repeat=REPETITIONS))
+def _kept(repetitions: list[Spent]) -> list[Spent]:
+    """Return the repetitions that had their core to themselves."""
+    return [times for times in repetitions if 0 < CPU_RATIO * times[0] <= times[1]]
 
 
-def _make_call(blas: Blas, request: Request) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return the preparation of a call and the call itself, on random matrices whose values stay small."""
+def _count(repetitions: list[Spent]) -> Timings:
+    kept = _kept(repetitions)
+    wall_s, cpu_s = np.sum(kept or repetitions, axis=0)
+    durations = tuple(float(times[0]) for times in kept)
+    ratio = float(cpu_s / wall_s) if wall_s > 0 else 0.0
+    return Timings(durations_s=durations, cpu_ratio=ratio, tried=len(repetitions))
+
+
+def _make_calls(blas: Blas, request: Request) -> dict[Routine, _Call]:
+    """Return the calls of a request in their order, on random matrices whose values stay small."""
     generator = np.random.default_rng(0)
 
     def fill(rows: int, columns: int) -> Matrix:
-        return np.asfortranarray(generator.random((rows, columns)) - 0.5)
+        return generator.random((columns, rows)).T - 0.5
 
-    if request.routine in STEP:
-        calls = _make_step(blas, request, fill, generator)
-        # Row exchanges meet what the update before them left in the caches.
-        before = [calls[name] for name in STEP[: STEP.index(request.routine)] or STEP[-1:]]
-        return lambda: [call() for call in before], calls[request.routine]
-    if request.routine == "dgemv":
+    if request.routines == STEP:
+        return _make_step(blas, request, fill, generator)
+    if request.routines == ("dgemv",):
         matrix, vector, result = (fill(*shape) for shape in (
             (request.rows, request.columns), (request.columns, 1), (request.rows, 1),
         ))  # fmt: skip
-        return _nothing, lambda: blas.multiply(matrix, vector, result)
-    panel = fill(request.rows, request.block)
+        return {"dgemv": _Call(lambda: blas.multiply(matrix, vector, result))}
+    panel, idle = fill(request.rows, request.block), blas.without_work()
     work = panel.copy(order="F")
-    return lambda: np.copyto(work, panel), lambda: blas.factorise(work)
+    # Factorisation destroys a panel: restore it before every call, outside the timed part.
+    restore = partial(np.copyto, work, panel)
+    return {"panel": _Call(lambda: blas.factorise(work), restore, lambda: idle.factorise(work))}
 
 
 def _make_step(
     blas: Blas, request: Request, fill: Callable[[int, int], Matrix], generator: np.random.Generator
-) -> dict[Routine, Callable[[], None]]:
+) -> dict[Routine, _Call]:
     """Return the calls of a step, all on one matrix."""
     block, remaining = request.block, request.remaining_rows or request.rows
     matrix = fill(max(request.leading_rows, remaining + block), block + request.columns)
@@ -280,21 +339,17 @@ def _make_step(
     left, above = matrix[first + block :, :block], matrix[first : first + block, block:]
     below = matrix[first + block :, block:]
     return {
-        "dlaswp": lambda: blas.exchange(matrix[:, block:], first, pivots),
-        "dtrsm": lambda: blas.solve(triangle, above),
-        "dgemm": lambda: blas.update(left, above, below),
+        "dlaswp": _Call(lambda: blas.exchange(matrix[:, block:], first, pivots)),
+        "dtrsm": _Call(lambda: blas.solve(triangle, above)),
+        "dgemm": _Call(lambda: blas.update(left, above, below)),
     }
 
 
-def _nothing() -> None:
-    return None
-
-
 def main() -> None:
-    """Answer requests until the input ends; the argument is the path of the library."""
-    blas = Blas(sys.argv[1])
+    """Answer requests until the input ends; the arguments are those of :class:`Blas`."""
+    blas = Blas(*sys.argv[1:])
     for line in sys.stdin:
-        print(time_routine(blas, Request.model_validate_json(line)).model_dump_json(), flush=True)
+        print(time_routines(blas, Request.model_validate_json(line)).model_dump_json(), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from hpcai.records.files import read_part
 logger = logging.getLogger(__name__)
 LONGEST_S = 900.0
 ATTEMPTS = 3
-"""Maximum number of attempts until a run has the cores to itself; all attempts stay in the report."""
+"""Maximum number of starts until one had the cores to itself, or that cannot be known; all stay in the report."""
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 NO_COMMAND = Message(
     "run.no_command", "not measured: hpl.command of the machine file: {word} is not on the PATH of this node"
@@ -227,10 +227,10 @@ class _Times:
 def run_hpl(
     tests: Sequence[Mapping[str, int]],
     raw_folder: Path,
-    attempts: int = ATTEMPTS,
     command: Sequence[str] = (),
     build: str | Path | None = None,
     repeats: int = 1,
+    take_rates: Callable[[HplTest], object] = lambda _: None,
 ) -> str:
     """Run HPL for each test; return a :class:`HplReport` as JSON.
 
@@ -240,14 +240,14 @@ def run_hpl(
         ``order``, ``block`` and, unless they are 1, ``process_rows`` and ``process_columns`` of each.
     raw_folder
         Gets the complete output of each start, as ``hpccoutf-ORDER-BLOCK-ROWSxCOLUMNS-ATTEMPT.txt``.
-    attempts
-        Starts of a test until one of them had the cores to itself, or until that cannot be known.
     command
         A site's own HPL (machine file, ``hpl.command``); blank: what was built, or ``hpcc``.
     build
         Report of an HPL that was compiled here (:class:`hpcai.machine.hpl.build.HplBuild`); None: none was.
     repeats
         How often a start solves each system; the median time counts.
+    take_rates
+        Called before and after the starts of each test: what their time is predicted from is measured in turn with it.
     """
     wanted = [HplTest.model_validate(dict(test)) for test in tests]
     program, blas, reason = _find_program(command, read_part(HplBuild, Path(build)) if build else None)
@@ -258,7 +258,9 @@ def run_hpl(
     runs: list[HplRun] = []
     with machine_to_itself(logger.info):
         for test in wanted:
-            runs += _try_test(test, program, raw_folder, attempts, repeats)
+            take_rates(test)
+            runs += _try_test(test, program, raw_folder, repeats)
+            take_rates(test)
     report = HplReport(
         runs=tuple(runs),
         library=blas.name,
@@ -306,13 +308,13 @@ def build_command(launcher: str, processes: int | str, program: str = "hpcc") ->
     return [launcher, *as_root, "--bind-to", "none", "-np", str(processes), program]
 
 
-def _try_test(test: HplTest, program: Program, raw_folder: Path, attempts: int, repeats: int) -> Iterator[HplRun]:
+def _try_test(test: HplTest, program: Program, raw_folder: Path, repeats: int) -> Iterator[HplRun]:
     cores = len(os.sched_getaffinity(0))
     if test.processes > cores and not program.is_site:  # which may start them elsewhere
         reason = f"not measured: {test.processes} processes on {cores} cores would wait for each other"
         yield HplRun(**test.model_dump(), reason=reason)
         return
-    for attempt in range(1, attempts + 1):
+    for attempt in range(1, ATTEMPTS + 1):
         run = _run_once(test, program, raw_folder, attempt, repeats)
         logger.info("HPL %s, attempt %d: %s", test.words, attempt, run.reason or f"{run.measured_time_s:.2f} s")
         yield run

@@ -1,20 +1,32 @@
 """Rates of BLAS routines: measured shapes, counting of repetitions, and the routines themselves."""
 
 import ctypes.util
+import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.linalg import lu_factor, solve_triangular
 
 from hpcai.catalogue.tables import columns_of
-from hpcai.core.disturbance import Disturbance
-from hpcai.machine.hpl import blas_rates
-from hpcai.machine.hpl.blas_rates import BlasReport, count_timings, measure_blas_rates, plan_rates
+from hpcai.core.disturbance import Disturbance, Tolerance
+from hpcai.machine.hpl import blas_rates, routines
+from hpcai.machine.hpl.blas_rates import (
+    NO_HPL,
+    OWN_EXCHANGE,
+    TURNS,
+    BlasRate,
+    BlasReport,
+    RatesInTurn,
+    count_timings,
+    plan_rates,
+)
 from hpcai.machine.hpl.input import HplTest
 from hpcai.machine.hpl.library import BlasLibrary
-from hpcai.machine.hpl.routines import STEP, Blas, Request, Timings, time_routine
+from hpcai.machine.hpl.routines import STEP, Blas, Request, Timings, compile_exchange, count_work, time_routines
 
 LIBRARY = ctypes.util.find_library("blas")
 with_blas = pytest.mark.skipif(LIBRARY is None, reason="no libblas.so.3 here; Debian package libblas3")
@@ -26,20 +38,32 @@ def own_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
+ALL = ("dgemm", "dtrsm", "panel", "dlaswp", "dgemv")
+TWO = [{"order": 64, "block": 16}, {"order": 96, "block": 16}]
+
+
+def take_all(tests: list[dict[str, int]]) -> BlasReport:
+    rates = RatesInTurn(tests)
+    for test in tests:
+        rates.take(HplTest.model_validate(test))
+    return rates.report()
+
+
 def timings(*durations: float, tried: int = 5) -> Timings:
     return Timings(durations_s=durations, cpu_ratio=0.99, tried=tried)
 
 
 def test_shapes_shrink_with_the_remaining_matrix_and_are_shared_by_the_grid() -> None:
-    plan = plan_rates([HplTest(order=4000, block=128), HplTest(order=4000, block=128, process_columns=4)])
+    wanted = [HplTest(order=4000, block=128), HplTest(order=4000, block=128, process_columns=4)]
+    plan = [rate for test in wanted for rate in plan_rates(test)]
     whole = [
         (rate.routine, rate.rows, rate.columns, rate.simultaneous) for rate in plan if rate.remaining_order == 4000
     ]
     assert whole == [
-        ("dgemm", 4000, 2000, 1),
-        ("dtrsm", 128, 2000, 1),
+        ("dgemm", 4000, 4000, 1),
+        ("dtrsm", 128, 4000, 1),
         ("panel", 4000, 128, 1),
-        ("dlaswp", 4000, 2000, 1),
+        ("dlaswp", 4000, 4000, 1),
         ("dgemv", 4000, 4000, 1),
         ("dgemm", 4000, 1000, 4),
         ("dtrsm", 128, 1000, 4),
@@ -49,29 +73,33 @@ def test_shapes_shrink_with_the_remaining_matrix_and_are_shared_by_the_grid() ->
     ]
     assert {rate.leading_rows for rate in plan if rate.routine in STEP} == {4000}
     assert sorted({rate.remaining_order for rate in plan}) == [500, 1000, 2000, 3000, 4000]
-    assert len(plan_rates([HplTest(order=4000, block=128)] * 2)) == 21
+    assert {rate.order for rate in plan} == {4000}
+    assert len(plan_rates(HplTest(order=4000, block=128))) == 21
+    assert len(plan_rates(HplTest(order=100, block=100))) == 5  # each shape once
 
 
 def test_a_panel_is_never_smaller_than_its_block() -> None:
-    plan = plan_rates([HplTest(order=300, block=200, process_rows=2)])
+    plan = plan_rates(HplTest(order=300, block=200, process_rows=2))
     assert min(rate.rows for rate in plan if rate.routine == "panel") == 200
 
 
 def test_median_and_best_are_over_all_processes() -> None:
-    rate = plan_rates([HplTest(order=100, block=10)])[0]
-    counted = count_timings(rate, 60.0, [timings(1.0, 2.0, 3.0), timings(2.0, 4.0, 6.0)])
-    assert (counted.rate_flop_per_s, counted.best_flop_per_s, counted.n) == (60 / 2.5, 60.0, 6)
+    rate = plan_rates(HplTest(order=100, block=10, process_columns=2))[0]
+    work = 2.0 * 100 * 50 * 10
+    counted = count_timings(rate, [timings(1.0, 2.0, 3.0), timings(2.0, 4.0, 6.0)])
+    assert (counted.rate_flop_per_s, counted.best_flop_per_s, counted.n) == (work / 2.5, work, 6)
     assert counted.reason == ""
-    moved = next(rate for rate in plan_rates([HplTest(order=100, block=10)]) if rate.routine == "dlaswp")
-    counted = count_timings(moved, 60.0, [timings(1.0, 2.0, 3.0)])
-    assert (counted.rate_bytes_per_s, counted.rate_flop_per_s) == (30.0, None)
+    moved = next(rate for rate in plan_rates(HplTest(order=100, block=10)) if rate.routine == "dlaswp")
+    counted = count_timings(moved, [timings(1.0, 2.0, 3.0)])
+    assert (counted.rate_bytes_per_s, counted.rate_flop_per_s) == (32.0 * 10 * 100 / 2, None)
 
 
 def test_too_few_undisturbed_repetitions_are_no_rate() -> None:
-    rate = plan_rates([HplTest(order=100, block=10)])[0]
-    counted = count_timings(rate, 60.0, [timings(1.0, 1.0, 1.0), timings(1.0, tried=20)])
+    rate = plan_rates(HplTest(order=100, block=10, process_columns=2))[0]
+    counted = count_timings(rate, [timings(1.0, 1.0, 1.0), timings(1.0, tried=20)])
     assert counted.rate_flop_per_s is None
     assert "had their core to themselves" in counted.reason
+    assert count_timings(rate, [timings(1.0)] * 6).rate_flop_per_s  # of several turns
     nodes = (Disturbance(node="here", cores=2, wall_s=10.0, others_s=4.0, steal_s=0.0),)
     frame = BlasReport(rates=(counted,), library="libblas", disturbance=nodes).frame("rates.json")
     assert frame[["quiet", "others_ratio"]].values.tolist() == [["disturbed", 0.2]]
@@ -81,7 +109,7 @@ def test_too_few_undisturbed_repetitions_are_no_rate() -> None:
 
 def test_without_hpcc_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    report = measure_blas_rates([{"order": 100, "block": 10}])
+    report = take_all([{"order": 100, "block": 10}])
     assert "Debian package hpcc" in report.reason
     frame = report.frame("rates.json")
     assert len(frame) == 21
@@ -94,11 +122,11 @@ def test_without_hpcc_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_work_is_counted_as_the_step_model_does() -> None:
     sizes = {"rows": 100, "columns": 30, "block": 10}
-    assert Request(routine="dgemm", **sizes).work_flop == 2 * 100 * 30 * 10
-    assert Request(routine="dtrsm", **sizes).work_flop == 10**2 * 30
-    assert Request(routine="panel", **sizes).work_flop == pytest.approx(10**2 * 100 - 10**3 / 3)
-    assert Request(routine="dlaswp", **sizes).work == 32 * 10 * 30
-    assert Request(routine="dgemv", **sizes).work == 8 * 100 * 30
+    assert count_work("dgemm", **sizes) == 2 * 100 * 30 * 10
+    assert count_work("dtrsm", **sizes) == 10**2 * 30
+    assert count_work("panel", **sizes) == pytest.approx(10**2 * 100 - 10**3 / 3)
+    assert count_work("dlaswp", **sizes) == 32 * 10 * 30
+    assert count_work("dgemv", **sizes) == 8 * 100 * 30
 
 
 @with_blas
@@ -139,14 +167,30 @@ def test_the_panel_is_the_factorisation_with_row_exchanges() -> None:
 
 
 @with_blas
-def test_rows_are_exchanged_in_order_below_those_that_are_done() -> None:
-    matrix = np.asfortranarray(np.random.default_rng(7).random((12, 5)))
+@pytest.mark.parametrize("own", [True, False], ids=["own", "dlaswp"])
+def test_rows_are_exchanged_in_order_below_those_that_are_done(own: bool, tmp_path: Path) -> None:
+    exchange = compile_exchange(tmp_path) if own else ""
+    assert bool(exchange) == (own and shutil.which("cc") is not None)
+    matrix = np.asfortranarray(np.random.default_rng(7).random((12, 75)))
     pivots = np.array([9, 3, 11], dtype=np.int32)
     expected = matrix.copy()
     for row, pivot in enumerate(pivots, start=2):
         expected[[row, pivot]] = expected[[pivot, row]]
-    Blas(str(LIBRARY)).exchange(matrix, 2, pivots)
+    Blas(str(LIBRARY), exchange).exchange(matrix, 2, pivots)
     np.testing.assert_array_equal(matrix, expected)
+
+
+def test_without_a_compiler_or_if_it_fails_rows_are_exchanged_by_dlaswp(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary("/nowhere", "libblas"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert take_all([]).exchange == "dlaswp"
+    (tmp_path / "cc").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "cc").chmod(0o755)
+    assert compile_exchange(tmp_path) == ""
+    (tmp_path / "cc").write_text("#!/bin/sh\nexit 0\n")
+    assert take_all([]).exchange == OWN_EXCHANGE
 
 
 @with_blas
@@ -167,29 +211,84 @@ def test_calls_without_work_leave_the_panel_as_it_is() -> None:
 
 
 @with_blas
-@pytest.mark.parametrize("routine", ["dgemm", "dtrsm", "panel", "dlaswp", "dgemv"])
-def test_every_routine_is_timed(routine: str) -> None:
-    request = Request.model_validate({"routine": routine, "rows": 128, "columns": 64, "block": 16, "leading_rows": 200})
-    timed = time_routine(Blas(str(LIBRARY)), request)
-    assert timed.tried >= len(timed.durations_s)
-    assert timed.cpu_ratio > 0
-    assert all(duration > 0 for duration in timed.durations_s)
+@pytest.mark.parametrize("asked", [STEP, ("panel",), ("dgemv",)], ids=lambda names: names[0])
+def test_every_routine_is_timed(asked: tuple[str, ...]) -> None:
+    sizes = {"rows": 128, "columns": 64, "block": 16, "leading_rows": 200}
+    answer = time_routines(Blas(str(LIBRARY)), Request.model_validate({"routines": asked, **sizes})).root
+    assert tuple(answer) == asked
+    for timed in answer.values():
+        assert timed.tried >= len(timed.durations_s)
+        assert timed.cpu_ratio > 0
+        assert all(duration > 0 for duration in timed.durations_s)
+
+
+def test_the_overhead_of_calls_is_subtracted_and_preparing_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def lasts(seconds: float) -> Callable[[], None]:
+        return lambda: now.append(now[-1] + seconds)
+
+    clock = SimpleNamespace(perf_counter=lambda: now[-1], process_time=lambda: now[-1] / 2)
+    monkeypatch.setattr(routines, "time", clock)
+    assert routines._Call(lasts(3.0), lasts(10.0), lasts(1.0)).spend().tolist() == [2.0, 1.0]
+    assert routines._Call(lasts(3.0)).spend().tolist() == [3.0, 1.5]
 
 
 @with_blas
 def test_processes_measure_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary(str(LIBRARY), "libblas"))
-    monkeypatch.setattr(blas_rates, "PARTS", (1.0,))
-    report = measure_blas_rates([{"order": 64, "block": 16}])
-    assert [rate.routine for rate in report.rates] == ["dgemm", "dtrsm", "panel", "dlaswp", "dgemv"]
+    monkeypatch.setattr(blas_rates, "PARTS", (1.0, 0.5))
+    report = take_all([{"order": 64, "block": 16, "process_columns": 2}])
+    assert [rate.routine for rate in report.rates] == [*ALL, *ALL[:4]]
     assert all((rate.rate_flop_per_s or rate.rate_bytes_per_s or 0) > 0 or rate.reason for rate in report.rates)
+    counted = [rate for rate in report.rates if not rate.reason]
+    assert all(rate.n >= 3 * rate.simultaneous for rate in counted)
+    (node,) = report.disturbance
+    assert node.wall_s > 0
 
 
 def test_more_processes_than_cores_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary("/nowhere", "libblas"))
     monkeypatch.setattr(blas_rates, "PARTS", (1.0,))
-    report = measure_blas_rates([{"order": 64, "block": 16, "process_columns": 1000}])
+    report = take_all([{"order": 64, "block": 16, "process_columns": 1000}])
     assert all("1000 processes" in rate.reason for rate in report.rates)
+
+
+def test_each_test_has_turns_of_its_own_and_all_of_them_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary("/nowhere", "libblas"))
+    monkeypatch.setattr(blas_rates, "PARTS", (1.0,))
+    node = Disturbance(node="here", cores=2, wall_s=1.0, others_s=0.5, steal_s=0.0)
+    speeds = iter([1.0, 2.0, 3.0, 4.0])
+
+    def time_all(plan: list[BlasRate], *_: object) -> object:
+        seconds = next(speeds)
+        return blas_rates._Turn({rate: [timings(*[seconds] * 3)] for rate in plan}, (node,))
+
+    monkeypatch.setattr(blas_rates, "_time_all", time_all)
+    rates = RatesInTurn(TWO, Tolerance(others_ratio=0.5))
+    assert TURNS == 2
+    for _ in range(2):
+        rates.take(HplTest.model_validate(TWO[0]))
+    report = rates.report()
+    first, last = report.rates[0], report.rates[-1]
+    assert (first.order, first.n, first.rate_flop_per_s) == (64, 12, 2.0 * 64 * 64 * 16 / 2.5)
+    assert (last.order, last.rate_bytes_per_s, last.reason) == (96, None, NO_HPL())
+    assert report.disturbance == (node.model_copy(update={"wall_s": 4.0, "others_s": 2.0}),)
+
+
+def test_a_disturbed_turn_is_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary("/nowhere", "libblas"))
+    node = Disturbance(node="here", cores=2, wall_s=1.0, others_s=1.0, steal_s=0.0)
+    turns = iter([(1.0, node), *[(2.0, node.model_copy(update={"others_s": 0.0}))] * TURNS])
+
+    def time_all(plan: list[BlasRate], *_: object) -> object:
+        seconds, use = next(turns)
+        return blas_rates._Turn({rate: [timings(*[seconds] * 3)] for rate in plan}, (use,))
+
+    monkeypatch.setattr(blas_rates, "_time_all", time_all)
+    rates = RatesInTurn(TWO[:1])
+    rates.take(HplTest.model_validate(TWO[0]))
+    assert rates.report().rates[0].best_flop_per_s == 2.0 * 64 * 64 * 16 / 2.0
 
 
 def test_the_table_has_its_declared_columns_in_their_order():

@@ -61,7 +61,7 @@ def test_a_source_is_compiled_and_run(tmp_path):
     assert (built.reason, Path(built.program).name, built.compiler) == ("", "xhpl", "gcc 12")
     report = tmp_path / "build.json"
     report.write_text(built.model_dump_json())
-    found = HplReport.model_validate_json(hpl_run.run_hpl(ASKED, tmp_path / "raw", attempts=1, build=report))
+    found = HplReport.model_validate_json(hpl_run.run_hpl(ASKED, tmp_path / "raw", build=report))
     (run,) = found.runs
     assert (run.verdict, run.measured_rate_flop_per_s) == ("passed", pytest.approx(3.988e9))
     assert "-np 1" in run.command
@@ -112,6 +112,6 @@ def test_the_authors_source_is_compiled_and_solves_a_system(tmp_path, monkeypatc
     assert built.library
     (tmp_path / "build.json").write_text(json.dumps(built.model_dump()))
     asked = [{"order": 500, "block": 64}, {"order": 500, "block": 64, "process_columns": 2}]
-    found = HplReport.model_validate_json(hpl_run.run_hpl(asked, tmp_path / "raw", 1, build=tmp_path / "build.json"))
+    found = HplReport.model_validate_json(hpl_run.run_hpl(asked, tmp_path / "raw", build=tmp_path / "build.json"))
     assert [run.verdict for run in found.runs] == ["passed", "passed"]
     assert all(run.residual < run.threshold for run in found.runs)

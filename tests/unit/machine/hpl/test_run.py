@@ -102,6 +102,22 @@ def test_a_run_is_read_judged_and_its_output_kept(monkeypatch: pytest.MonkeyPatc
     assert frame["source"].tolist() == ["hpl_run.json"]
 
 
+def test_rates_are_taken_in_turn_with_the_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    launcher = write_launcher(tmp_path, f"echo start >> {tmp_path}/turns; exit 1")
+    monkeypatch.setattr(hpl_run, "ATTEMPTS", 2)
+    monkeypatch.setattr(hpl_run, "find_blas", lambda: BlasLibrary("/lib/a", "a"))
+    monkeypatch.setattr(hpl_run, "find_launcher", lambda: str(launcher))
+
+    def take(test: HplTest) -> None:
+        with (tmp_path / "turns").open("a") as turns:
+            turns.write(f"{test.order}\n")
+
+    asked = [{"order": 2000, "block": 64}, {"order": 3000, "block": 64}]
+    hpl_run.run_hpl(asked, tmp_path / "raw", take_rates=take)
+    turns = (tmp_path / "turns").read_text().split()
+    assert turns == ["2000", "start", "start", "2000", "3000", "start", "start", "3000"]
+
+
 def test_the_median_of_several_solutions_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     head, row, rest = HPL_PART.partition("T/V   ")
     one, end, tail = rest.partition("Finished")
@@ -161,7 +177,7 @@ def test_ranks_get_what_the_library_needs(monkeypatch: pytest.MonkeyPatch, tmp_p
     blas = BlasLibrary("/lib/libblas.so.3", "libblas.so.3", environment={"OPENBLAS_CORETYPE": "SkylakeX"})
     monkeypatch.setattr(hpl_run, "find_blas", lambda: blas)
     monkeypatch.setattr(hpl_run, "find_launcher", lambda: str(launcher))
-    hpl_run.run_hpl([{"order": 2000, "block": 64}], tmp_path / "raw", attempts=1)
+    hpl_run.run_hpl([{"order": 2000, "block": 64}], tmp_path / "raw")
     assert (tmp_path / "raw/hpccoutf-2000-64-1x1-1.txt").read_text() == "SkylakeX 1\n"
 
 
@@ -253,7 +269,7 @@ def test_a_sites_hpl_that_is_not_there_or_fails_has_a_reason(tmp_path: Path) -> 
     report = HplReport.model_validate_json(hpl_run.run_hpl(asked, tmp_path / "raw", command=["/nowhere/xhpl"]))
     assert report.reason == hpl_run.NO_COMMAND(word="/nowhere/xhpl")
     command = site(tmp_path, "echo out of memory; exit 3")
-    report = HplReport.model_validate_json(hpl_run.run_hpl(asked, tmp_path / "raw", attempts=1, command=command))
+    report = HplReport.model_validate_json(hpl_run.run_hpl(asked, tmp_path / "raw", command=command))
     assert "ended with 3: out of memory" in report.runs[0].reason
 
 
