@@ -142,6 +142,7 @@ class RatesInTurn:
         self._rates = {test: plan_rates(test) for test in (HplTest.model_validate(dict(one)) for one in tests)}
         self._taken: dict[BlasRate, list[Timings]] = {rate: [] for plan in self._rates.values() for rate in plan}
         self._disturbance: list[Disturbance] = []
+        self._failures: dict[BlasRate, str] = {}
 
     def take(self, test: HplTest) -> None:
         """Time all shapes of a test, if there is a BLAS and a core for each of its processes.
@@ -150,20 +151,27 @@ class RatesInTurn:
         """
         if self._blas.reason or _lacks_cores(test):
             return
-        for _ in range(TURNS):
-            once = partial(_time_all, self._rates[test], self._blas, self._exchange)
-            turn = measure_quietly(once, self._tolerance, logger.warning)
-            for rate, timings in turn.timings.items():
-                self._taken[rate] += timings
-            self._disturbance += turn.disturbance
-        for rate in self._rates[test]:
+        try:
+            for _ in range(TURNS):
+                self._take_once(self._rates[test])
+        except LaunchError as error:
+            # HPL's result, which may have taken hours, is not lost.
+            self._failures |= dict.fromkeys(self._rates[test], f"not measured: {error}")
+            logger.warning("rates for HPL %s: %s", test.words, error)
+
+    def _take_once(self, plan: Sequence[BlasRate]) -> None:
+        once = partial(_time_all, plan, self._blas, self._exchange)
+        turn = measure_quietly(once, self._tolerance, logger.warning)
+        self._disturbance += turn.disturbance
+        for rate, timings in turn.timings.items():
+            self._taken[rate] += timings
             found = self._judge(rate)
             known = found.rate_flop_per_s or found.rate_bytes_per_s
             logger.info("%s of %d x %d: %s", rate.routine, rate.rows, rate.columns, found.reason or known)
 
     def report(self) -> BlasReport:
         """Return the medians over all turns."""
-        rates = tuple(self._judge(rate) for plan in self._rates.values() for rate in plan)
+        rates = tuple(self._judge(rate) for rate in self._taken)
         blas = self._blas
         if blas.reason:
             return BlasReport(rates=rates, reason=blas.reason)
@@ -174,7 +182,7 @@ class RatesInTurn:
     def _judge(self, rate: BlasRate) -> BlasRate:
         reason = self._blas.reason or _lacks_cores(rate)
         if not reason and not self._taken[rate]:
-            reason = NO_HPL()
+            reason = self._failures.get(rate, NO_HPL())
         return rate.model_copy(update={"reason": reason}) if reason else count_timings(rate, self._taken[rate])
 
 

@@ -1,6 +1,7 @@
 """Time the routines of an HPL step in the BLAS that ``hpcc`` loads; runs as a separate measuring process.
 
-Row exchanges are HPL's own, compiled from ``exchange.c``, or without a compiler DLASWP, which is up to 30 % slower.
+Row exchanges are HPL's own, compiled from ``exchange.c``, or without a compiler DLASWP, which was 20 to 40 % slower on
+an EPYC.
 
 Reads one JSON request per line and answers each with one line of times. Several such processes get the same request
 at once, so that a rate applies with as many busy cores as the process grid has.
@@ -83,15 +84,21 @@ class Answer(RootModel[dict[Routine, Timings]]):
 
 
 def compile_exchange(folder: Path) -> str:
-    """Compile HPL's row exchange; return the path of the library, blank if there is no compiler or it fails."""
+    """Compile HPL's row exchange; return the path of the library, blank if it cannot be made or loaded."""
     compiler, target = shutil.which("cc") or shutil.which("gcc"), folder / "exchange.so"
     if compiler is None:
         return ""
     command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(target), str(Path(__file__).with_name("exchange.c"))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        logger.warning("%s: status %d: %s", " ".join(command), done.returncode, done.stderr.strip()[-300:])
-    return "" if done.returncode else str(target)
+    try:
+        subprocess.run(command, capture_output=True, text=True, check=True)
+        ctypes.CDLL(str(target))  # which a folder without the right to execute refuses
+    except subprocess.CalledProcessError as error:
+        logger.warning("%s: %s", error, error.stderr.strip()[-300:])
+        return ""
+    except OSError as error:
+        logger.warning("%s: %s", " ".join(command), error)
+        return ""
+    return str(target)
 
 
 def count_work(routine: Routine, rows: int, columns: int, block: int) -> float:
@@ -268,7 +275,7 @@ class _Call:
 def time_routines(blas: Blas, request: Request) -> Answer:
     """Time warm calls of the routines in turn; repeat disturbed repetitions up to a limit.
 
-    A panel takes hundreds of calls from Python: the overhead of each, measured with empty calls, is subtracted.
+    A panel takes hundreds of calls from Python: their overhead, that of the same calls without work, is subtracted.
     """
     calls = _make_calls(blas, request)
     once_s = sum(float(call.spend()[0]) for call in calls.values())

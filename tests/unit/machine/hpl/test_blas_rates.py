@@ -180,17 +180,21 @@ def test_rows_are_exchanged_in_order_below_those_that_are_done(own: bool, tmp_pa
     np.testing.assert_array_equal(matrix, expected)
 
 
-def test_without_a_compiler_or_if_it_fails_rows_are_exchanged_by_dlaswp(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_compiler_rows_are_exchanged_by_dlaswp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary("/nowhere", "libblas"))
+    assert take_all([]).exchange == (OWN_EXCHANGE if shutil.which("cc") else "dlaswp")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert take_all([]).exchange == "dlaswp"
-    (tmp_path / "cc").write_text("#!/bin/sh\nexit 1\n")
+
+
+@pytest.mark.parametrize("status", [0, 1], ids=["makes nothing", "fails"])
+def test_what_cannot_be_compiled_or_loaded_is_no_library(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: int
+) -> None:
+    (tmp_path / "cc").write_text(f"#!/bin/sh\nexit {status}\n")
     (tmp_path / "cc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert compile_exchange(tmp_path) == ""
-    (tmp_path / "cc").write_text("#!/bin/sh\nexit 0\n")
-    assert take_all([]).exchange == OWN_EXCHANGE
 
 
 @with_blas
@@ -274,6 +278,14 @@ def test_each_test_has_turns_of_its_own_and_all_of_them_count(monkeypatch: pytes
     assert (first.order, first.n, first.rate_flop_per_s) == (64, 12, 2.0 * 64 * 64 * 16 / 2.5)
     assert (last.order, last.rate_bytes_per_s, last.reason) == (96, None, NO_HPL())
     assert report.disturbance == (node.model_copy(update={"wall_s": 4.0, "others_s": 2.0}),)
+
+
+def test_a_process_that_ends_makes_no_rate_and_loses_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary("/nowhere", "libblas"))
+    monkeypatch.setattr(blas_rates, "PARTS", (1.0,))
+    report = take_all([TWO[0]])
+    assert {rate.n for rate in report.rates} == {0}
+    assert all(rate.reason.startswith("not measured: a process that measures") for rate in report.rates)
 
 
 def test_a_disturbed_turn_is_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
