@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from end_to_end.test_ranks import make_cubes, small_plan
+from slurm.cluster import ClusterError
 
 from hpcai.config.plan_file import write_plan
 from hpcai.data.stage_folder import MARKER
@@ -41,7 +42,14 @@ def run_job(cluster, folder, code, *options, nodes=2, ranks_per_node=2) -> str:
     program.write_text(PREAMBLE + textwrap.dedent(code))
     layout = [f"--nodes={nodes}", f"--ntasks-per-node={ranks_per_node}", "--time=5", f"--output={output}", *options]
     job = cluster.submit(f"exec {sys.executable} {program}", *layout)
-    cluster.wait_for(lambda: cluster.jobs().get(job) not in ("PENDING", "RUNNING", "COMPLETING"), ENDED_S, "the job")
+    try:
+        cluster.wait_for(
+            lambda: cluster.jobs().get(job) not in ("PENDING", "RUNNING", "COMPLETING"), ENDED_S, "the job"
+        )
+    except ClusterError as error:
+        raise ClusterError(
+            f"{error}\nThe job printed: {output.read_text() if output.exists() else 'nothing'}"
+        ) from error
     return output.read_text()
 
 
