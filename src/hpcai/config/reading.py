@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, join
 from hpcai.core.sealed import unseal
+from hpcai.core.yaml_loader import SafeLoader
 
 Model = TypeVar("Model", bound=BaseModel)
 WRONG = Message("reading.wrong", "{place}: found {found}; allowed: {allowed}")
@@ -27,8 +28,6 @@ DEEPEST = 100
 """Far deeper than any settings file. libyaml composes without a limit, and a million brackets end the process."""
 TEMPLATE_KEY = "__use_yte__"
 """Makes Snakemake treat a settings file as a template (YTE), whose expressions are Python."""
-_SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's reads the table of columns nine times as fast; PyYAML may be built without it."""
 NO_YAML = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What PyYAML raises besides its own errors: Python's, for invalid dates, numbers and tags."""
 
@@ -134,7 +133,7 @@ def _load(text: str) -> object:
 
 def _refuse_deep(content: bytes) -> None:
     depth = 0
-    for event in yaml.parse(content, _SafeLoader):
+    for event in yaml.parse(content, SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
             raise RecursionError(f"more than {DEEPEST} brackets or lists within each other")
@@ -151,7 +150,7 @@ def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
     return known[id(node)]
 
 
-class _UniqueKeyLoader(_SafeLoader):  # type: ignore[misc,valid-type]
+class _UniqueKeyLoader(SafeLoader):  # type: ignore[misc]
     """PyYAML silently lets the last of two equal keys win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

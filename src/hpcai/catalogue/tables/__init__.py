@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from hpcai.catalogue.definitions import Definition, Definitions, Kind
+from hpcai.core.yaml_loader import SafeLoader
 
 FOLDER = Path(__file__).parent
 ALL = ".*"
@@ -200,7 +201,7 @@ def all_shown() -> list[tuple[str, str]]:
     return list(dict.fromkeys(pairs))
 
 
-class _UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _UniqueKeys(SafeLoader):  # type: ignore[misc]
     """PyYAML silently lets the last of two equal keys win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

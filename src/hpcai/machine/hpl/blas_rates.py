@@ -44,7 +44,7 @@ TURNS = 2
 LEAST_REPETITIONS = 3
 NO_HPL = Message("blas_rates.no_hpl", "not measured: HPL, in turns with which rates are taken, did not run")
 STUDY_DEFAULT = Tolerance()
-OWN_EXCHANGE = "HPL's loop over 32 columns"
+DLASWP, OWN_EXCHANGE = "dlaswp", "HPL's loop over 32 columns"
 PAGES = {"NUMPY_MADVISE_HUGEPAGE": "0"}
 """HPL asks for no huge pages, and NumPy does by itself: row exchanges are 10 % faster in them."""
 METHOD = {
@@ -86,7 +86,7 @@ class BlasReport(OfBlas):
     """All rates."""
 
     rates: tuple[BlasRate, ...] = ()
-    exchange: str = Field(default="dlaswp", description="What exchanged rows: HPL's own loop, compiled, or DLASWP.")
+    exchange: str = Field(default=DLASWP, description="What exchanged rows: HPL's own loop, compiled, or DLASWP.")
     disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
 
     def frame(self, source: str, tolerance: Tolerance = STUDY_DEFAULT) -> pd.DataFrame:
@@ -175,9 +175,13 @@ class RatesInTurn:
         blas = self._blas
         if blas.reason:
             return BlasReport(rates=rates, reason=blas.reason)
-        found = {"rates": rates, "disturbance": joined_disturbance(self._disturbance)}
-        exchange = {"exchange": OWN_EXCHANGE} if self._exchange else {}
-        return BlasReport(library=blas.name, library_path=blas.path, **found, **exchange)
+        return BlasReport(
+            rates=rates,
+            exchange=OWN_EXCHANGE if self._exchange else DLASWP,
+            library=blas.name,
+            library_path=blas.path,
+            disturbance=joined_disturbance(self._disturbance),
+        )
 
     def _judge(self, rate: BlasRate) -> BlasRate:
         reason = self._blas.reason or _lacks_cores(rate)
@@ -264,7 +268,9 @@ def count_timings(rate: BlasRate, timings: Sequence[Timings]) -> BlasRate:
     """Return a rate with its timings: median and best over all processes and turns."""
     durations = [duration for timing in timings for duration in timing.durations_s]
     cpu_ratio = min(timing.cpu_ratio for timing in timings)
-    if len(durations) < LEAST_REPETITIONS * rate.simultaneous:
+    # A turn has one of each process.
+    processes = [timings[place :: rate.simultaneous] for place in range(rate.simultaneous)]
+    if min(sum(len(turn.durations_s) for turn in turns) for turns in processes) < LEAST_REPETITIONS:
         tried = sum(timing.tried for timing in timings)
         reason = (
             f"{len(durations)} of {tried} repetitions had their core to themselves (processor time "

@@ -1,6 +1,6 @@
 """Time the routines of an HPL step in the BLAS that ``hpcc`` loads; runs as a separate measuring process.
 
-Row exchanges are HPL's own, compiled from ``exchange.c``, or without a compiler DLASWP, which was 20 to 40 % slower on
+Row exchanges are HPL's own, compiled from ``exchange.c``, or without a compiler DLASWP, which was 16 to 46 % slower on
 an EPYC.
 
 Reads one JSON request per line and answers each with one line of times. Several such processes get the same request

@@ -100,6 +100,7 @@ def test_too_few_undisturbed_repetitions_are_no_rate() -> None:
     assert counted.rate_flop_per_s is None
     assert "had their core to themselves" in counted.reason
     assert count_timings(rate, [timings(1.0)] * 6).rate_flop_per_s  # of several turns
+    assert count_timings(rate, [timings(*[1.0] * 9), timings(1.0)] * 2).rate_flop_per_s is None
     nodes = (Disturbance(node="here", cores=2, wall_s=10.0, others_s=4.0, steal_s=0.0),)
     frame = BlasReport(rates=(counted,), library="libblas", disturbance=nodes).frame("rates.json")
     assert frame[["quiet", "others_ratio"]].values.tolist() == [["disturbed", 0.2]]
