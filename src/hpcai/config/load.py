@@ -249,7 +249,7 @@ def _check_profile_variants(campaign: Campaign, file: str, problems: Problems) -
 
 def _check_hpl_tests(study: Study, machine: Machine, file: str, problems: Problems) -> None:
     for number, test in enumerate(study.predict.hpl_tests):
-        place, processes = f"predict.hpl_tests.{number}", test.process_rows * test.process_columns
+        place, processes = f"predict.hpl_tests.{number}", test.processes
         if processes > machine.cores_per_node:
             allowed = f"at most {machine.cores_per_node} processes, the cores_per_node of {machine.name!r}"
             problems.add(file, place, processes, allowed)

@@ -1,6 +1,6 @@
 """The predictions of a study, and the measurements they need."""
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,6 +12,8 @@ ReferenceNetwork = Literal["small_cnn", "vgg11", "resnet50"]
 StepCostModel = Literal["blocks", "roofline", "regressors"]
 KernelFamily = Literal["convolution2d", "convolution3d", "gemm", "elementwise", "update"]
 """Kernels that one process measures."""
+MOST_SOLUTIONS = 20
+"""Orders that HPL reads in one input."""
 
 
 class HplTest(Settings):
@@ -27,6 +29,16 @@ class HplTest(Settings):
         if self.order < self.block:
             raise ValueError(f"order {self.order} is less than block {self.block}: expected at least one panel")
         return self
+
+    @property
+    def processes(self) -> int:
+        """Number of processes in the grid."""
+        return self.process_rows * self.process_columns
+
+    @property
+    def words(self) -> str:
+        """Short name for file names and messages."""
+        return f"{self.order}-{self.block}-{self.process_rows}x{self.process_columns}"
 
 
 class AssumedLink(Settings):
@@ -74,8 +86,10 @@ class Prediction(Settings):
     hpl_tests: tuple[HplTest, ...] = Field(
         default=(), description="Runs of a real HPL (hpcc) with which the HPL model is compared."
     )
-    hpl_repeats: Count = Field(
-        default=1, description="How often a start of HPL solves each system; the median time counts."
+    hpl_repeats: Annotated[Count, Field(le=MOST_SOLUTIONS)] = Field(
+        default=1,
+        description="How often a start of HPL solves the system that takes longest; smaller ones are solved more "
+        "often, up to 20 times, so that all starts compute as long. The median time counts.",
     )
     cost_model: StepCostModel = Field(
         default="blocks",

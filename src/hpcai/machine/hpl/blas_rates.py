@@ -19,6 +19,7 @@ from typing import IO
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.config.prediction import HplTest
 from hpcai.core.disturbance import (
     Disturbance,
     Tolerance,
@@ -30,7 +31,6 @@ from hpcai.core.disturbance import (
 )
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
-from hpcai.machine.hpl.input import HplTest
 from hpcai.machine.hpl.library import BlasLibrary, OfBlas, find_blas
 from hpcai.machine.hpl.routines import MOVERS, STEP, Answer, Request, Routine, Timings, compile_exchange, count_work
 from hpcai.machine.hpl.run import ONE_THREAD

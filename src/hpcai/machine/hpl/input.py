@@ -1,6 +1,9 @@
-"""One test of HPL, and the input file with which ``hpcc`` or HPL itself runs it."""
+"""How often a test of HPL is solved, and the input file with which ``hpcc`` or HPL itself runs it."""
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from collections.abc import Sequence
+
+from hpcai.config.prediction import MOST_SOLUTIONS, HplTest
+from hpcai.parsers.hpl import operations
 
 NAME, OWN_NAME = "hpccinf.txt", "HPL.dat"
 """Of hpcc, and of HPL itself, which has the same lines and reads no further than it needs."""
@@ -46,30 +49,21 @@ HPL.out
 """
 
 
-class HplTest(BaseModel):
-    """One linear system and its process grid."""
+def count_solutions(tests: Sequence[HplTest], repeats: int) -> dict[HplTest, int]:
+    """Return how often a start of each test solves its system: all starts compute as long, if 20 solutions suffice.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    order: int = Field(ge=1)
-    block: int = Field(ge=1)
-    process_rows: int = Field(1, ge=1)
-    process_columns: int = Field(1, ge=1)
+    The speed of a shared machine changes within seconds, which a start has to outlast for its median to tell.
 
-    @model_validator(mode="after")
-    def _check_block(self) -> "HplTest":
-        if self.block > self.order:
-            raise ValueError(f"the block ({self.block}) must not be larger than the order ({self.order})")
-        return self
-
-    @property
-    def processes(self) -> int:
-        """Number of processes in the grid."""
-        return self.process_rows * self.process_columns
-
-    @property
-    def words(self) -> str:
-        """Short name for file names and messages."""
-        return f"{self.order}-{self.block}-{self.process_rows}x{self.process_columns}"
+    Parameters
+    ----------
+    tests
+        All tests of a study.
+    repeats
+        Solutions of the one that computes longest, by operations per process.
+    """
+    work = {test: operations(test.order) / test.processes for test in tests}
+    longest = max(work.values(), default=0.0)
+    return {test: min(max(repeats, round(repeats * longest / one)), MOST_SOLUTIONS) for test, one in work.items()}
 
 
 def write_input(test: HplTest, repeats: int = 1) -> str:

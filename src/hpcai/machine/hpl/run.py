@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hpcai.config.prediction import HplTest
 from hpcai.core.errors import LaunchError, ParseError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message
 from hpcai.core.programs import say_ending
 from hpcai.machine.hpl.build import HplBuild
-from hpcai.machine.hpl.input import NAME, OWN_NAME, HplTest, write_input
+from hpcai.machine.hpl.input import NAME, OWN_NAME, count_solutions, write_input
 from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
 from hpcai.machine.hpl.report import HplReport, HplRun, faults_of, judge_run
 from hpcai.parsers.hpl import operations, read_hpl
@@ -245,7 +246,8 @@ def run_hpl(
     build
         Report of an HPL that was compiled here (:class:`hpcai.machine.hpl.build.HplBuild`); None: none was.
     repeats
-        How often a start solves each system; the median time counts.
+        How often a start solves the largest system (:func:`~hpcai.machine.hpl.input.count_solutions`); the median time
+        counts.
     take_rates
         Called before and after the starts of each test: what their time is predicted from is measured in turn with it.
     """
@@ -256,10 +258,11 @@ def run_hpl(
         return HplReport(runs=missing, reason=reason).model_dump_json(indent=1)
     raw_folder.mkdir(parents=True, exist_ok=True)
     runs: list[HplRun] = []
+    solutions = count_solutions(wanted, repeats)
     with machine_to_itself(logger.info):
         for test in wanted:
             take_rates(test)
-            runs += _try_test(test, program, raw_folder, repeats)
+            runs += _try_test(test, program, raw_folder, solutions[test])
             take_rates(test)
     report = HplReport(
         runs=tuple(runs),

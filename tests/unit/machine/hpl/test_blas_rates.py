@@ -12,6 +12,7 @@ import pytest
 from scipy.linalg import lu_factor, solve_triangular
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.config.prediction import HplTest
 from hpcai.core.disturbance import Disturbance, Tolerance
 from hpcai.machine.hpl import blas_rates, routines
 from hpcai.machine.hpl.blas_rates import (
@@ -24,7 +25,6 @@ from hpcai.machine.hpl.blas_rates import (
     count_timings,
     plan_rates,
 )
-from hpcai.machine.hpl.input import HplTest
 from hpcai.machine.hpl.library import BlasLibrary
 from hpcai.machine.hpl.routines import STEP, Blas, Request, Timings, compile_exchange, count_work, time_routines
 

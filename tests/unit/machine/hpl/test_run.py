@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from hpcai.config.prediction import HplTest
 from hpcai.core.errors import LaunchError
 from hpcai.machine.hpl import run as hpl_run
-from hpcai.machine.hpl.input import HplTest, write_input
+from hpcai.machine.hpl.input import count_solutions, write_input
 from hpcai.machine.hpl.library import NO_HPCC, BlasLibrary, find_blas, read_ldd
 from hpcai.machine.hpl.report import OFF_CORE, HplReport, HplRun, judge_run
 from hpcai.machine.hpl.run import CoreUse, _Look, judge, watch_run
@@ -75,6 +76,14 @@ def test_input_names_the_test_and_keeps_the_places_of_its_lines() -> None:
     assert (several[4].split()[0], several[5]) == ("3", "4000 4000 4000")
     assert lines[12].split()[0] == "16.0"
     assert [lines[number - 1].split()[0] for number in (25, 28, 29)] == ["0", "1", "1"]  # look-ahead, L1, U
+
+
+def test_smaller_systems_are_solved_more_often() -> None:
+    large, small, tiny = HplTest(order=6000, block=192), HplTest(order=4000, block=128), HplTest(order=500, block=64)
+    shared = HplTest(order=6000, block=192, process_columns=2)
+    assert count_solutions([small, large, shared, tiny], 5) == {small: 17, large: 5, shared: 10, tiny: 20}
+    assert count_solutions([small], 3) == {small: 3}
+    assert count_solutions([], 3) == {}
 
 
 @pytest.mark.parametrize(
