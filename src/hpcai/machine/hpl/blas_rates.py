@@ -124,8 +124,9 @@ class RatesInTurn:
     """The rates that the tests need, timed as often as :meth:`take` is called.
 
     DGEMM updates m/P x m/Q with rank NB, DTRSM solves for m/Q columns, and DLASWP exchanges NB rows of as many columns,
-    all on P x Q cores at once. The panel has m/P rows and NB columns, on P cores at once. m takes the
-    :data:`PARTS` of each order. DGEMV reads a process's whole matrix.
+    all on P x Q cores at once. With P > 1 rows are exchanged as two process rows do, one after the other. The panel has
+    m/P rows and NB columns, on P cores at once. m takes the :data:`PARTS` of each order. DGEMV reads a process's whole
+    matrix.
 
     Parameters
     ----------
@@ -250,7 +251,7 @@ def _time(rates: Sequence[BlasRate], workers: "Sequence[subprocess.Popen[str]]")
     shape = rates[-1]  # of a step: its update, which has all sizes
     request = Request(
         routines=tuple(rate.routine for rate in rates),
-        **shape.model_dump(include={"rows", "columns", "block", "leading_rows"}),
+        **shape.model_dump(include={"rows", "columns", "block", "leading_rows", "process_rows"}),
         remaining_rows=_rows_of_process(shape.remaining_order, shape.process_rows, shape.block),
     )
     for worker in workers:
@@ -265,12 +266,15 @@ def _time(rates: Sequence[BlasRate], workers: "Sequence[subprocess.Popen[str]]")
 
 
 def count_timings(rate: BlasRate, timings: Sequence[Timings]) -> BlasRate:
-    """Return a rate with its timings: median and best over all processes and turns."""
+    """Return a rate with its timings: median over all turns, and the best one.
+
+    Of several processes the slowest of each repetition counts: in HPL the others wait for it at the end of each step.
+    """
     durations = [duration for timing in timings for duration in timing.durations_s]
     cpu_ratio = min(timing.cpu_ratio for timing in timings)
-    # A turn has one of each process.
-    processes = [timings[place :: rate.simultaneous] for place in range(rate.simultaneous)]
-    if min(sum(len(turn.durations_s) for turn in turns) for turns in processes) < LEAST_REPETITIONS:
+    turns = [timings[begin : begin + rate.simultaneous] for begin in range(0, len(timings), rate.simultaneous)]
+    slowest = [max(each) for turn in turns for each in zip(*(one.durations_s for one in turn), strict=False)]
+    if len(slowest) < LEAST_REPETITIONS:
         tried = sum(timing.tried for timing in timings)
         reason = (
             f"{len(durations)} of {tried} repetitions had their core to themselves (processor time "
@@ -280,8 +284,8 @@ def count_timings(rate: BlasRate, timings: Sequence[Timings]) -> BlasRate:
     counted = {"n": len(durations), "cpu_ratio": cpu_ratio}
     work = count_work(rate.routine, rate.rows, rate.columns, rate.block)
     if rate.routine in MOVERS:
-        return rate.model_copy(update={**counted, "rate_bytes_per_s": work / statistics.median(durations)})
-    rates = {"rate_flop_per_s": work / statistics.median(durations), "best_flop_per_s": work / min(durations)}
+        return rate.model_copy(update={**counted, "rate_bytes_per_s": work / statistics.median(slowest)})
+    rates = {"rate_flop_per_s": work / statistics.median(slowest), "best_flop_per_s": work / min(durations)}
     return rate.model_copy(update={**counted, **rates})
 
 

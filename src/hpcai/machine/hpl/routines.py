@@ -54,8 +54,9 @@ class Request(BaseModel):
     """What to time: routines of one shape that follow each other.
 
     A step has row exchanges, DTRSM and DGEMM (:data:`STEP`), which work on one matrix: its block rows are exchanged,
-    DTRSM solves for these, and DGEMM updates what is below them. Each is timed after those before it, and row exchanges
-    after an update. A panel has rows x block elements, and DGEMV rows x columns.
+    DTRSM solves for these, and DGEMM updates what is below them. With several process rows, exchanged rows are copied
+    to U, which DTRSM and DGEMM use. Each is timed after those before it, and row exchanges after an update. A panel has
+    rows x block elements, and DGEMV rows x columns.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -67,6 +68,7 @@ class Request(BaseModel):
     """Rows of the whole matrix in memory."""
     remaining_rows: int = 0
     """Those below the block rows of the step."""
+    process_rows: int = 1
 
 
 class Timings(BaseModel):
@@ -166,7 +168,7 @@ class Blas:
         rows, columns = matrix.shape
         if self.own:
             top, below = _place(_at(matrix), rows, first, 0), (pivots - first).astype(np.int32)
-            given = (ctypes.c_void_p(top), ctypes.c_size_t(rows), ctypes.c_void_p(below.ctypes.data))
+            given = (ctypes.c_void_p(top), ctypes.c_size_t(rows), ctypes.c_void_p(_at(below)))
             self.own.exchange_rows(len(pivots), columns, *given)
             return
         numbers = (ctypes.c_int(value) for value in (columns, rows, first + 1, first + len(pivots), 1))
@@ -174,8 +176,26 @@ class Blas:
         # DLASWP counts from one, and pivots[begin] belongs to row `begin`.
         places = np.concatenate([np.zeros(first, dtype=np.int32), pivots + 1]).astype(np.int32)
         self.library.dlaswp_(
-            width, ctypes.c_void_p(_at(matrix)), leading, begin, end, ctypes.c_void_p(places.ctypes.data), stride
+            width, ctypes.c_void_p(_at(matrix)), leading, begin, end, ctypes.c_void_p(_at(places)), stride
         )
+
+    def share(self, matrix: Matrix, first: int, upper: Matrix, places: npt.NDArray[np.int32]) -> None:
+        """Exchange rows as on several process rows, but for messages (``share_rows`` of exchange.c).
+
+        Parameters
+        ----------
+        matrix, first
+            The block's rows begin at row ``first``.
+        upper
+            U, block x columns.
+        places
+            Pivots, counted from ``first``, and then one place of U for each of its rows.
+        """
+        block, columns = upper.shape
+        pivots, order = places[:-block], places[-block:]
+        given = (ctypes.c_void_p(_place(_at(matrix), len(matrix), first, 0)), ctypes.c_size_t(len(matrix)))
+        lists = (ctypes.c_void_p(_at(pivots)), ctypes.c_void_p(_at(order)))
+        self.own.share_rows(block, len(pivots) // 2, columns, *given, ctypes.c_void_p(_at(upper)), *lists)
 
     def multiply(self, matrix: Matrix, vector: Matrix, result: Matrix) -> None:
         """Subtract matrix x vector from the result (DGEMV)."""
@@ -242,8 +262,8 @@ class Blas:
         self.library.cblas_dtrsm(COLUMN_MAJOR, LEFT, LOWER, AS_IS, UNIT, block, columns, self.one, *operands)
 
 
-def _at(matrix: Matrix) -> int:
-    return int(matrix.ctypes.data)
+def _at(array: npt.NDArray[Any]) -> int:
+    return int(array.ctypes.data)
 
 
 def _columns_of(matrix: Matrix) -> tuple[int, int]:
@@ -264,12 +284,16 @@ class _Call:
     idle: Callable[[], object] | None = None
 
     def spend(self) -> Spent:
-        """Call once; return the wall and processor time [s]."""
-        if self.prepare:
-            self.prepare()
-        spent = _spend(self.call)
+        """Call once; return the wall and processor time [s], without the overhead."""
+        spent = self.spend_all()
         # Right after the call, at the same speed of the host.
         return spent - _spend(self.idle) if self.idle else spent
+
+    def spend_all(self) -> Spent:
+        """Call once; return the wall and processor time [s] with the overhead."""
+        if self.prepare:
+            self.prepare()
+        return _spend(self.call)
 
 
 def time_routines(blas: Blas, request: Request) -> Answer:
@@ -278,7 +302,8 @@ def time_routines(blas: Blas, request: Request) -> Answer:
     A panel takes hundreds of calls from Python: their overhead, that of the same calls without work, is subtracted.
     """
     calls = _make_calls(blas, request)
-    once_s = sum(float(call.spend()[0]) for call in calls.values())
+    # With the overhead: what is left of a short call without it can be nothing at all where others take the core.
+    once_s = sum(float(call.spend_all()[0]) for call in calls.values())
     rounds = math.ceil(SHORTEST_S / max(once_s, 1e-6))
     every: dict[Routine, list[Spent]] = {routine: [] for routine in calls}
     tried = 0
@@ -343,13 +368,25 @@ def _make_step(
     # Small entries, so that steps that are repeated in place do not overflow.
     triangle = fill(block, block) / block**2
     matrix[first:, :block] /= block
-    left, above = matrix[first + block :, :block], matrix[first : first + block, block:]
-    below = matrix[first + block :, block:]
+    left, below, right = matrix[first + block :, :block], matrix[first + block :, block:], matrix[:, block:]
+    above, exchange = right[first : first + block], partial(blas.exchange, right, first, pivots)
+    if request.process_rows > 1:
+        above = above.copy(order="F")
+        if blas.own:
+            exchange = partial(blas.share, right, first, above, _share_out(request, remaining, generator))
     return {
-        "dlaswp": _Call(lambda: blas.exchange(matrix[:, block:], first, pivots)),
+        "dlaswp": _Call(exchange),
         "dtrsm": _Call(lambda: blas.solve(triangle, above)),
         "dgemm": _Call(lambda: blas.update(left, above, below)),
     }
+
+
+def _share_out(request: Request, remaining: int, generator: np.random.Generator) -> npt.NDArray[np.int32]:
+    """Return random places for :meth:`Blas.share`: a pivot may be any row, and U is ordered from its first row on."""
+    block = request.block
+    shared = block // request.process_rows
+    pivots = generator.integers(np.zeros(2 * shared, dtype=int), remaining + block)
+    return np.concatenate([pivots, generator.integers(np.arange(block), block)]).astype(np.int32)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import ctypes.util
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,11 +84,13 @@ def test_a_panel_is_never_smaller_than_its_block() -> None:
     assert min(rate.rows for rate in plan if rate.routine == "panel") == 200
 
 
-def test_median_and_best_are_over_all_processes() -> None:
+def test_the_slowest_process_of_each_repetition_counts() -> None:
     rate = plan_rates(HplTest(order=100, block=10, process_columns=2))[0]
     work = 2.0 * 100 * 50 * 10
     counted = count_timings(rate, [timings(1.0, 2.0, 3.0), timings(2.0, 4.0, 6.0)])
-    assert (counted.rate_flop_per_s, counted.best_flop_per_s, counted.n) == (work / 2.5, work, 6)
+    assert (counted.rate_flop_per_s, counted.best_flop_per_s, counted.n) == (work / 4.0, work, 6)
+    crossed = count_timings(rate, [timings(1.0, 2.0, 3.0), timings(2.0, 1.0, 6.0), *[timings(2.5)] * 2])
+    assert crossed.rate_flop_per_s == work / 2.25
     assert counted.reason == ""
     moved = next(rate for rate in plan_rates(HplTest(order=100, block=10)) if rate.routine == "dlaswp")
     counted = count_timings(moved, [timings(1.0, 2.0, 3.0)])
@@ -179,6 +182,51 @@ def test_rows_are_exchanged_in_order_below_those_that_are_done(own: bool, tmp_pa
         expected[[row, pivot]] = expected[[pivot, row]]
     Blas(str(LIBRARY), exchange).exchange(matrix, 2, pivots)
     np.testing.assert_array_equal(matrix, expected)
+
+
+@with_blas
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler, cc")
+def test_rows_change_places_with_those_of_two_processes(tmp_path: Path) -> None:
+    """The block's rows and U together are what they were, and U has the pivots of both processes, in its order."""
+    block, columns, first = 4, 75, 2
+    generator = np.random.default_rng(11)
+    matrix, upper = (np.asfortranarray(generator.random((rows, columns))) for rows in (first + 12, block))
+    before = matrix.copy()
+    before[first : first + block] = upper  # of the last step
+    order = np.array([2, 1, 3, 3], dtype=np.int32)
+    places = np.array([5, 11, 7, 9, *order], dtype=np.int32)
+    Blas(str(LIBRARY), compile_exchange(tmp_path)).share(matrix, first, upper, places)
+    after = before.copy()
+    slots = before[[first + 5, first + 11, first + 9, first + 7]]
+    after[[first + 5, first + 11, first + 9, first + 7]] = before[first : first + block]
+    for row, other in enumerate(order):
+        slots[[row, other]] = slots[[other, row]]
+    np.testing.assert_array_equal(matrix, after)
+    np.testing.assert_array_equal(upper, slots)
+
+
+@with_blas
+def test_with_several_process_rows_solve_and_update_work_on_copies(tmp_path: Path) -> None:
+    request = Request(routines=STEP, rows=48, columns=32, block=8, leading_rows=64, remaining_rows=40, process_rows=2)
+    for exchange in ("", compile_exchange(tmp_path)):
+        answer = time_routines(Blas(str(LIBRARY), exchange), request)
+        assert set(answer.root) == set(STEP)
+
+
+def test_a_call_that_is_shorter_than_its_overhead_is_not_repeated_for_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[float] = []
+
+    def make(*_: object) -> dict[str, routines._Call]:
+        def work() -> None:
+            calls.append(0.0)
+            time.sleep(0.01)
+
+        return {"panel": routines._Call(work, idle=lambda: time.sleep(0.02))}
+
+    monkeypatch.setattr(routines, "_make_calls", make)
+    answer = time_routines(Blas(str(LIBRARY or "libc.so.6")), Request(routines=("panel",), rows=8, columns=4, block=4))
+    assert answer.root["panel"].durations_s == ()
+    assert len(calls) <= 1 + 5 * routines.MOST_REPETITIONS
 
 
 def test_without_a_compiler_rows_are_exchanged_by_dlaswp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
