@@ -54,6 +54,7 @@ METHOD = {
     "dlaswp": "measured: row exchanges by {exchange}, random pivots, after an update; each pair read and written",
     "dgemv": "measured: cblas_dgemv, not transposed; the matrix read once",
 }
+THROUGH_U = "; with the copies to U and back of two process rows, one after the other"
 
 
 class BlasRate(BaseModel):
@@ -106,10 +107,14 @@ class BlasReport(OfBlas):
         return table.assign(
             library=self.library,
             **asdict(judge_quiet(self.disturbance, tolerance)),
-            method=[METHOD[routine].format(exchange=self.exchange) for routine in table["routine"]],
+            method=[self._method(rate) for rate in self.rates],
             source=source,
             reason=reasons,
         )
+
+    def _method(self, rate: BlasRate) -> str:
+        through_u = rate.routine == "dlaswp" and rate.process_rows > 1 and self.exchange != DLASWP
+        return METHOD[rate.routine].format(exchange=self.exchange) + (THROUGH_U if through_u else "")
 
 
 @dataclass(frozen=True)

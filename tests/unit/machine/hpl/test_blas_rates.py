@@ -19,6 +19,7 @@ from hpcai.machine.hpl import blas_rates, routines
 from hpcai.machine.hpl.blas_rates import (
     NO_HPL,
     OWN_EXCHANGE,
+    THROUGH_U,
     TURNS,
     BlasRate,
     BlasReport,
@@ -211,6 +212,18 @@ def test_with_several_process_rows_solve_and_update_work_on_copies(tmp_path: Pat
     for exchange in ("", compile_exchange(tmp_path)):
         answer = time_routines(Blas(str(LIBRARY), exchange), request)
         assert set(answer.root) == set(STEP)
+
+
+def test_the_method_says_what_exchanged_rows() -> None:
+    rates = [
+        next(rate for rate in plan_rates(HplTest(order=64, block=16, process_rows=rows)) if rate.routine == "dlaswp")
+        for rows in (1, 2)
+    ]
+    methods = [
+        BlasReport(rates=tuple(rates), exchange=one).frame("r")["method"].tolist() for one in (OWN_EXCHANGE, "dlaswp")
+    ]
+    assert methods[0] == [methods[0][0], methods[0][0] + THROUGH_U]
+    assert methods[1] == [methods[1][0]] * 2
 
 
 def test_a_call_that_is_shorter_than_its_overhead_is_not_repeated_for_hours(monkeypatch: pytest.MonkeyPatch) -> None:
