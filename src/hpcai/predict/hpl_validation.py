@@ -17,12 +17,10 @@ fewer columns of the remaining matrix than another one, and all wait for that pa
 column, and the row with the next diagonal block, have: m_Q columns and m_P rows. The others count m / Q and m / P.
 
 Data moved in a step on P x Q processes: 32 NB m_Q bytes by row exchanges, in memory; with P > 1 also
-16 NB m_Q (P - 1) / P bytes in messages, and for each column of a panel log2 P exchanges of 2 NB + 4 numbers, which find
-its pivot; with Q > 1 the panel, 8 NB (m + NB)_P bytes in messages, once, because the
+16 NB m_Q (P - 1) / P bytes in messages; with Q > 1 the panel, 8 NB (m + NB)_P bytes in messages, once, because the
 next panel's column gets it first. Back substitution reads the matrix once, 4 N² / (P Q) bytes.
 """
 
-import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -33,7 +31,6 @@ import pandas as pd
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
 from hpcai.predict.hpl.counts import (
-    BYTES_PER_DOUBLE,
     Floats,
     count_exchange_bytes,
     count_gemm_flop,
@@ -92,7 +89,6 @@ def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GO
     runs
         One row per start: ``order``, ``block``, ``process_rows``, ``process_columns``, ``attempt``, ``n``,
         ``measured_time_s``, ``measured_rate_flop_per_s``, ``spread_ratio``, ``message_rate_bytes_per_s``,
-        ``message_latency_s``,
         ``residual``, ``threshold``, ``verdict``, ``cpu_ratio``, ``steal_ratio``, ``accepted``, ``reason``, ``source``.
     rates
         Table ``hpl_rates``: ``routine``, ``remaining_order``, ``block``, ``process_rows``, ``process_columns``,
@@ -150,16 +146,13 @@ def part_times(run: Mapping[Hashable, Any], rates: ProcessRates) -> dict[str, fl
     height, width = deal_out(m, block, rows), deal_out(m, block, columns)
     below: Floats = deal_out(m + block, block, rows) - block
     messages = float(run.get("message_rate_bytes_per_s", float("nan")))
-    latency_s = float(run.get("message_latency_s", float("nan")))
-    exchanges = order * math.ceil(math.log2(rows))
-    pivots_s = exchanges * (latency_s + BYTES_PER_DOUBLE * (2 * block + 4) / messages) if rows > 1 else 0.0
     pairs = float(count_exchange_bytes(width, block).sum())
     spread_s = pairs / 2 * (rows - 1) / rows / messages if rows > 1 else 0.0
     panels = float(count_panel_link_bytes(below, block).sum()) / 2
     return {
         "update_s": 2 * block * float((height * width).sum()) / rates.gemm,
         "solve_s": float(count_trsm_flop(width, block).sum()) / rates.trsm,
-        "panel_s": float(count_panel_flop(below, block).sum()) / rates.panel + pivots_s,
+        "panel_s": float(count_panel_flop(below, block).sum()) / rates.panel,
         "exchange_s": pairs / rates.exchange + spread_s,
         "broadcast_s": panels / messages if columns > 1 else 0.0,
         "substitution_s": count_substitution_bytes(float(order)) / rates.substitution / (rows * columns),

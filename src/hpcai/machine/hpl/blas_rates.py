@@ -32,7 +32,17 @@ from hpcai.core.disturbance import (
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
 from hpcai.machine.hpl.library import BlasLibrary, OfBlas, find_blas
-from hpcai.machine.hpl.routines import MOVERS, STEP, Answer, Request, Routine, Timings, compile_exchange, count_work
+from hpcai.machine.hpl.routines import (
+    MOVERS,
+    STEP,
+    Answer,
+    Request,
+    Routine,
+    Timings,
+    compile_loops,
+    count_work,
+    slot_bytes,
+)
 from hpcai.machine.hpl.run import ONE_THREAD
 from hpcai.metrics.quietness import judge_quiet
 
@@ -44,17 +54,24 @@ TURNS = 2
 LEAST_REPETITIONS = 3
 NO_HPL = Message("blas_rates.no_hpl", "not measured: HPL, in turns with which rates are taken, did not run")
 STUDY_DEFAULT = Tolerance()
-DLASWP, OWN_EXCHANGE = "dlaswp", "HPL's loop over 32 columns"
+NO_COMPILER = Message(
+    "blas_rates.no_compiler",
+    "not measured: HPL's loops were not compiled, which needs a C compiler (cc) and leave to run",
+)
 PAGES = {"NUMPY_MADVISE_HUGEPAGE": "0"}
 """HPL asks for no huge pages, and NumPy does by itself: row exchanges are 10 % faster in them."""
 METHOD = {
     "dgemm": "measured: cblas_dgemm, rank NB, not transposed, after the solve of its step",
     "dtrsm": "measured: cblas_dtrsm, left, lower, unit, after the row exchanges of its step",
-    "panel": "measured: recursive right-looking factorisation by calls of this BLAS",
-    "dlaswp": "measured: row exchanges by {exchange}, random pivots, after an update; each pair read and written",
+    "panel": "measured: HPL's recursive right-looking factorisation, by calls of this BLAS",
+    "dlaswp": "measured: HPL's row exchanges, random pivots, after an update; each pair read and written",
     "dgemv": "measured: cblas_dgemv, not transposed; the matrix read once",
 }
-THROUGH_U = "; with the copies to U and back of two process rows, one after the other"
+ON_PROCESS_ROWS = {
+    "panel": "; the processes agree on each pivot through memory",
+    "dlaswp": "; with the copies to U and back of two process rows, one after the other",
+}
+"""What else several process rows do."""
 
 
 class BlasRate(BaseModel):
@@ -87,7 +104,6 @@ class BlasReport(OfBlas):
     """All rates."""
 
     rates: tuple[BlasRate, ...] = ()
-    exchange: str = Field(default=DLASWP, description="What exchanged rows: HPL's own loop, compiled, or DLASWP.")
     disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
 
     def frame(self, source: str, tolerance: Tolerance = STUDY_DEFAULT) -> pd.DataFrame:
@@ -107,14 +123,14 @@ class BlasReport(OfBlas):
         return table.assign(
             library=self.library,
             **asdict(judge_quiet(self.disturbance, tolerance)),
-            method=[self._method(rate) for rate in self.rates],
+            method=[_method_of(rate) for rate in self.rates],
             source=source,
             reason=reasons,
         )
 
-    def _method(self, rate: BlasRate) -> str:
-        through_u = rate.routine == "dlaswp" and rate.process_rows > 1 and self.exchange != DLASWP
-        return METHOD[rate.routine].format(exchange=self.exchange) + (THROUGH_U if through_u else "")
+
+def _method_of(rate: BlasRate) -> str:
+    return METHOD[rate.routine] + (ON_PROCESS_ROWS.get(rate.routine, "") if rate.process_rows > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -144,18 +160,19 @@ class RatesInTurn:
     def __init__(self, tests: Sequence[Mapping[str, int]], tolerance: Tolerance = STUDY_DEFAULT) -> None:
         self._blas, self._tolerance = find_blas(), tolerance
         self._folder = tempfile.TemporaryDirectory(prefix="hpcai-hpl-")
-        self._exchange = compile_exchange(Path(self._folder.name))
+        self._loops = compile_loops(Path(self._folder.name))
+        self._reason = self._blas.reason or ("" if self._loops else NO_COMPILER())
         self._rates = {test: plan_rates(test) for test in (HplTest.model_validate(dict(one)) for one in tests)}
         self._taken: dict[BlasRate, list[Timings]] = {rate: [] for plan in self._rates.values() for rate in plan}
         self._disturbance: list[Disturbance] = []
         self._failures: dict[BlasRate, str] = {}
 
     def take(self, test: HplTest) -> None:
-        """Time all shapes of a test, if there is a BLAS and a core for each of its processes.
+        """Time all shapes of a test, if there is a BLAS, a compiler, and a core for each of its processes.
 
         Nothing else may be timed on the machine meanwhile: hold :func:`~hpcai.core.machine_lock.machine_to_itself`.
         """
-        if self._blas.reason or _lacks_cores(test):
+        if self._reason or _lacks_cores(test):
             return
         try:
             for _ in range(TURNS):
@@ -166,7 +183,7 @@ class RatesInTurn:
             logger.warning("rates for HPL %s: %s", test.words, error)
 
     def _take_once(self, plan: Sequence[BlasRate]) -> None:
-        once = partial(_time_all, plan, self._blas, self._exchange)
+        once = partial(_time_all, plan, self._blas, self._loops)
         turn = measure_quietly(once, self._tolerance, logger.warning)
         self._disturbance += turn.disturbance
         for rate, timings in turn.timings.items():
@@ -179,18 +196,17 @@ class RatesInTurn:
         """Return the medians over all turns."""
         rates = tuple(self._judge(rate) for rate in self._taken)
         blas = self._blas
-        if blas.reason:
-            return BlasReport(rates=rates, reason=blas.reason)
+        if self._reason:
+            return BlasReport(rates=rates, reason=self._reason)
         return BlasReport(
             rates=rates,
-            exchange=OWN_EXCHANGE if self._exchange else DLASWP,
             library=blas.name,
             library_path=blas.path,
             disturbance=joined_disturbance(self._disturbance),
         )
 
     def _judge(self, rate: BlasRate) -> BlasRate:
-        reason = self._blas.reason or _lacks_cores(rate)
+        reason = self._reason or _lacks_cores(rate)
         if not reason and not self._taken[rate]:
             reason = self._failures.get(rate, NO_HPL())
         return rate.model_copy(update={"reason": reason}) if reason else count_timings(rate, self._taken[rate])
@@ -236,9 +252,9 @@ def _rows_of_process(order: int, process_rows: int, block: int) -> int:
     return max(order // process_rows, block)
 
 
-def _time_all(plan: Sequence[BlasRate], blas: BlasLibrary, exchange: str) -> _Turn:
+def _time_all(plan: Sequence[BlasRate], blas: BlasLibrary, loops: str) -> _Turn:
     start, timings = look(), {}
-    with _start_workers(blas, exchange, max(rate.simultaneous for rate in plan)) as workers:
+    with _start_workers(plan, blas, loops) as workers:
         for rates in _together(plan):
             timings.update(_time(rates, workers[: rates[0].simultaneous]))
     return _Turn(timings, disturbance_of([use_since(start)]))
@@ -295,21 +311,23 @@ def count_timings(rate: BlasRate, timings: Sequence[Timings]) -> BlasRate:
 
 
 @contextmanager
-def _start_workers(blas: BlasLibrary, exchange: str, count: int) -> "Iterator[list[subprocess.Popen[str]]]":
+def _start_workers(plan: Sequence[BlasRate], blas: BlasLibrary, loops: str) -> "Iterator[list[subprocess.Popen[str]]]":
     """Start measuring processes; each ends when its input ends."""
-    command = [sys.executable, "-m", "hpcai.machine.hpl.routines", blas.path, exchange]
+    count = max(rate.simultaneous for rate in plan)
     with ExitStack() as stack:
+        slots = stack.enter_context(tempfile.NamedTemporaryFile(prefix="hpcai-hpl-"))
+        slots.truncate(count * slot_bytes(max(rate.block for rate in plan)))
         yield [
             stack.enter_context(
                 subprocess.Popen(
-                    command,
+                    [sys.executable, "-m", "hpcai.machine.hpl.routines", blas.path, loops, slots.name, str(place)],
                     env={**os.environ, **ONE_THREAD, **PAGES, **blas.environment},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
                 )
             )
-            for _ in range(count)
+            for place in range(count)
         ]
 
 

@@ -40,8 +40,6 @@ class HplRun(BaseModel):
     steal_ratio: float | None = None
     message_rate_bytes_per_s: float | None = None
     """Between two processes, for 2 MB messages, measured by the same start; None for one process."""
-    message_latency_s: float | None = None
-    """The same for 8 bytes."""
     start_s: float | None = None
     """Wall time of the whole start, which also runs the other tests of HPC Challenge."""
     accepted: bool = False

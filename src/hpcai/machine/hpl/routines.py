@@ -1,7 +1,7 @@
 """Time the routines of an HPL step in the BLAS that ``hpcc`` loads; runs as a separate measuring process.
 
-Row exchanges are HPL's own, compiled from ``exchange.c``, or without a compiler DLASWP, which was 16 to 46 % slower on
-an EPYC.
+Row exchanges and panels are HPL's own loops, compiled from ``loops.c``: OpenBLAS's DLASWP was 16 to 46 % slower on an
+EPYC, and calls from Python take as long as the routines that a panel calls.
 
 Reads one JSON request per line and answers each with one line of times. Several such processes get the same request
 at once, so that a rate applies with as many busy cores as the process grid has.
@@ -10,21 +10,22 @@ at once, so that a rate applies with as many busy cores as the process grid has.
 import ctypes
 import logging
 import math
+import mmap
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, RootModel
+
+from hpcai.core.errors import LaunchError
 
 logger = logging.getLogger(__name__)
 Routine = Literal["dgemm", "dtrsm", "panel", "dlaswp", "dgemv"]
@@ -37,8 +38,6 @@ Spent = npt.NDArray[np.float64]
 """Wall and processor time [s]."""
 COLUMN_MAJOR, AS_IS, LOWER, UNIT, LEFT = 102, 111, 122, 132, 141
 """Constants of CBLAS."""
-SMALLEST_PANEL = 4
-"""Number of columns at which HPL's recursion ends, as set in its input file."""
 REPETITIONS = 3
 """In each turn."""
 MOST_REPETITIONS = 12
@@ -47,7 +46,12 @@ SHORTEST_S = 0.05
 CPU_RATIO = 0.97
 """A repetition counts if the process had its core for this share of the wall time."""
 ITEM_BYTES = 8
-PANEL_CALLS = tuple(f"cblas_{name}" for name in ("idamax", "dswap", "dscal", "dger", "dgemm", "dtrsm"))
+PANEL_CALLS = ("idamax", "dscal", "dger", "dgemm", "dtrsm")
+"""Routines that a panel calls, in the order of ``struct panel_context``."""
+SLOT_HEAD_BYTES = 64
+TOGETHER, USUAL_FLOP_PER_S, USUAL_MEETING_S = 5, 1e10, 5e-5
+"""Repetitions of a panel on several processes, which must all call it equally often, and what tells how often: the rate
+of one, and the time of a pivot."""
 
 
 class Request(BaseModel):
@@ -72,7 +76,7 @@ class Request(BaseModel):
 
 
 class Timings(BaseModel):
-    """Seconds per call of each undisturbed repetition, without the call overhead."""
+    """Seconds per call of each undisturbed repetition."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     durations_s: tuple[float, ...]
@@ -85,12 +89,12 @@ class Answer(RootModel[dict[Routine, Timings]]):
     """Timings of each routine of a request."""
 
 
-def compile_exchange(folder: Path) -> str:
-    """Compile HPL's row exchange; return the path of the library, blank if it cannot be made or loaded."""
-    compiler, target = shutil.which("cc") or shutil.which("gcc"), folder / "exchange.so"
+def compile_loops(folder: Path) -> str:
+    """Compile HPL's loops; return the path of the library, blank if it cannot be made or loaded."""
+    compiler, target = shutil.which("cc") or shutil.which("gcc"), folder / "loops.so"
     if compiler is None:
         return ""
-    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(target), str(Path(__file__).with_name("exchange.c"))]
+    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(target), str(Path(__file__).with_name("loops.c"))]
     try:
         subprocess.run(command, capture_output=True, text=True, check=True)
         ctypes.CDLL(str(target))  # which a folder without the right to execute refuses
@@ -101,6 +105,16 @@ def compile_exchange(folder: Path) -> str:
         logger.warning("%s: %s", " ".join(command), error)
         return ""
     return str(target)
+
+
+def slot_bytes(block: int) -> int:
+    """Return the shared memory [B] by which one process of a panel tells the others its pivots."""
+    return SLOT_HEAD_BYTES + 2 * ITEM_BYTES * _count_given(block)
+
+
+def _count_given(block: int) -> int:
+    """Return how many numbers a process tells of a column: its pivot and place, its row, and the row of the column."""
+    return 2 + 2 * block
 
 
 def count_work(routine: Routine, rows: int, columns: int, block: int) -> float:
@@ -129,6 +143,19 @@ def count_work(routine: Routine, rows: int, columns: int, block: int) -> float:
     return float(ITEM_BYTES) * rows * columns
 
 
+class _PanelContext(ctypes.Structure):
+    """``struct panel_context`` of loops.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in PANEL_CALLS),
+        ("slots", ctypes.c_void_p),
+        ("slot_bytes", ctypes.c_size_t),
+        ("met", ctypes.c_long),
+        ("processes", ctypes.c_int),
+        ("place", ctypes.c_int),
+    )
+
+
 class Blas:
     """The routines of one library, on column-major matrices.
 
@@ -136,22 +163,22 @@ class Blas:
     ----------
     path
         The BLAS.
-    exchange
-        What :func:`compile_exchange` made; blank: DLASWP of the BLAS exchanges rows.
+    loops
+        What :func:`compile_loops` made.
+    slots
+        A file of :func:`slot_bytes` of zeros for each process that factorises a panel with others.
+    place
+        Of this process among them; the first one has the block's rows.
     """
 
-    def __init__(self, path: str, exchange: str = "") -> None:
+    def __init__(self, path: str, loops: str, slots: str = "", place: int = 0) -> None:
         self.library: Any = ctypes.CDLL(path)
-        self.own: Any = ctypes.CDLL(exchange) if exchange else None
-        self.library.cblas_idamax.restype = ctypes.c_size_t
+        self.loops: Any = ctypes.CDLL(loops)
         self.one, self.minus_one = ctypes.c_double(1.0), ctypes.c_double(-1.0)
-
-    def without_work(self) -> "Blas":
-        """Return routines whose calls go to a function that does nothing; what remains is the call overhead."""
-        idle = copy(self)
-        nothing = ctypes.CDLL(None).getpagesize
-        idle.library = SimpleNamespace(**dict.fromkeys(PANEL_CALLS, nothing))
-        return idle
+        calls = {name: ctypes.cast(getattr(self.library, f"cblas_{name}"), ctypes.c_void_p) for name in PANEL_CALLS}
+        self._shared = _map(slots) if slots else None
+        at = ctypes.addressof(ctypes.c_char.from_buffer(self._shared)) if self._shared else None
+        self._context = _PanelContext(**calls, slots=at, place=place)
 
     def update(self, left: Matrix, right: Matrix, result: Matrix) -> None:
         """Subtract left x right from the result (DGEMM)."""
@@ -166,21 +193,12 @@ class Blas:
     def exchange(self, matrix: Matrix, first: int, pivots: npt.NDArray[np.int32]) -> None:
         """Exchange the rows from ``first`` on with those of ``pivots``, one after the other."""
         rows, columns = matrix.shape
-        if self.own:
-            top, below = _place(_at(matrix), rows, first, 0), (pivots - first).astype(np.int32)
-            given = (ctypes.c_void_p(top), ctypes.c_size_t(rows), ctypes.c_void_p(_at(below)))
-            self.own.exchange_rows(len(pivots), columns, *given)
-            return
-        numbers = (ctypes.c_int(value) for value in (columns, rows, first + 1, first + len(pivots), 1))
-        width, leading, begin, end, stride = (ctypes.byref(number) for number in numbers)
-        # DLASWP counts from one, and pivots[begin] belongs to row `begin`.
-        places = np.concatenate([np.zeros(first, dtype=np.int32), pivots + 1]).astype(np.int32)
-        self.library.dlaswp_(
-            width, ctypes.c_void_p(_at(matrix)), leading, begin, end, ctypes.c_void_p(_at(places)), stride
-        )
+        below = (pivots - first).astype(np.int32)
+        top = ctypes.c_void_p(_place(_at(matrix), rows, first, 0))
+        self.loops.exchange_rows(len(pivots), columns, top, ctypes.c_size_t(rows), ctypes.c_void_p(_at(below)))
 
     def share(self, matrix: Matrix, first: int, upper: Matrix, places: npt.NDArray[np.int32]) -> None:
-        """Exchange rows as on several process rows, but for messages (``share_rows`` of exchange.c).
+        """Exchange rows as on several process rows, but for messages (``share_rows`` of loops.c).
 
         Parameters
         ----------
@@ -195,7 +213,7 @@ class Blas:
         pivots, order = places[:-block], places[-block:]
         given = (ctypes.c_void_p(_place(_at(matrix), len(matrix), first, 0)), ctypes.c_size_t(len(matrix)))
         lists = (ctypes.c_void_p(_at(pivots)), ctypes.c_void_p(_at(order)))
-        self.own.share_rows(block, len(pivots) // 2, columns, *given, ctypes.c_void_p(_at(upper)), *lists)
+        self.loops.share_rows(block, len(pivots) // 2, columns, *given, ctypes.c_void_p(_at(upper)), *lists)
 
     def multiply(self, matrix: Matrix, vector: Matrix, result: Matrix) -> None:
         """Subtract matrix x vector from the result (DGEMV)."""
@@ -205,50 +223,33 @@ class Blas:
             ctypes.c_void_p(_at(vector)), 1, self.one, ctypes.c_void_p(_at(result)), 1,
         )  # fmt: skip
 
-    def factorise(self, panel: Matrix) -> list[int]:
-        """Factorise a panel in place with row exchanges; return the row exchanged with each row.
+    def factorise(self, panel: Matrix, upper: Matrix, processes: int = 1) -> npt.NDArray[np.int32]:
+        """Factorise a panel in place with row exchanges; return the row of each pivot, on the process that has it.
 
-        Recursive and right-looking down to :data:`SMALLEST_PANEL` columns, as HPL does with these settings.
+        Recursive and right-looking, as HPL does with the settings of its input file.
+
+        Parameters
+        ----------
+        panel
+            rows x block of this process; with others, :meth:`factorise` of all of them factorises one panel.
+        upper
+            Gets the panel's upper block, block x block.
+        processes
+            All of them.
+
+        Raises
+        ------
+        LaunchError
+            If another process does not come.
         """
-        pivots: list[int] = []
-        self._recurse(_at(panel), panel.shape, (0, panel.shape[1]), pivots)
+        rows, block = panel.shape
+        context = self._context
+        context.processes, context.slot_bytes = processes, slot_bytes(block)
+        given, pivots = np.empty((processes + 1) * _count_given(block)), np.empty(block, dtype=np.int32)
+        arrays = [ctypes.c_void_p(_at(array)) for array in (panel, upper, given, pivots)]
+        if self.loops.factorise(ctypes.byref(context), rows, block, *arrays):
+            raise LaunchError("another process of the panel did not come")
         return pivots
-
-    def _recurse(self, start: int, shape: tuple[int, ...], part: tuple[int, int], pivots: list[int]) -> None:
-        rows = shape[0]
-        first, count = part
-        if count <= SMALLEST_PANEL:
-            self._eliminate(start, shape, part, pivots)
-            return
-        half = count // 2
-        middle = first + half
-        self._recurse(start, shape, (first, half), pivots)
-        above = _place(start, rows, first, middle)
-        self._trsm(half, count - half, (_place(start, rows, first, first), rows), (above, rows))
-        below = (_place(start, rows, middle, first), rows)
-        self._gemm(
-            (rows - middle, count - half, half), below, (above, rows), (_place(start, rows, middle, middle), rows)
-        )
-        self._recurse(start, shape, (middle, count - half), pivots)
-
-    def _eliminate(self, start: int, shape: tuple[int, ...], part: tuple[int, int], pivots: list[int]) -> None:
-        rows, columns = shape
-        end, library = sum(part), self.library
-        for column in range(part[0], end):
-            here, below = _place(start, rows, column, column), _place(start, rows, column + 1, column)
-            pivot = column + library.cblas_idamax(rows - column, ctypes.c_void_p(here), 1)
-            pivots.append(pivot)
-            if pivot != column:
-                swapped = (ctypes.c_void_p(_place(start, rows, row, 0)) for row in (column, pivot))
-                library.cblas_dswap(columns, next(swapped), rows, next(swapped), rows)
-            inverse = ctypes.c_double(1.0 / ctypes.c_double.from_address(here).value)
-            library.cblas_dscal(rows - column - 1, inverse, ctypes.c_void_p(below), 1)
-            if column + 1 < end:
-                right, corner = (ctypes.c_void_p(_place(start, rows, row, column + 1)) for row in (column, column + 1))
-                size = (rows - column - 1, end - column - 1)
-                library.cblas_dger(
-                    COLUMN_MAJOR, *size, self.minus_one, ctypes.c_void_p(below), 1, right, rows, corner, rows
-                )
 
     def _gemm(
         self, size: tuple[int, int, int], left: tuple[int, int], right: tuple[int, int], result: tuple[int, int]
@@ -260,6 +261,11 @@ class Blas:
     def _trsm(self, block: int, columns: int, triangle: tuple[int, int], right: tuple[int, int]) -> None:
         operands = (ctypes.c_void_p(triangle[0]), triangle[1], ctypes.c_void_p(right[0]), right[1])
         self.library.cblas_dtrsm(COLUMN_MAJOR, LEFT, LOWER, AS_IS, UNIT, block, columns, self.one, *operands)
+
+
+def _map(file: str) -> mmap.mmap:
+    with Path(file).open("r+b") as opened:
+        return mmap.mmap(opened.fileno(), 0)
 
 
 def _at(array: npt.NDArray[Any]) -> int:
@@ -277,37 +283,33 @@ def _place(start: int, rows: int, row: int, column: int) -> int:
 
 @dataclass(frozen=True)
 class _Call:
-    """What is timed, what comes before it untimed, and its overhead: the same calls without their work."""
+    """What is timed, and what comes before it untimed."""
 
     call: Callable[[], object]
     prepare: Callable[[], object] | None = None
-    idle: Callable[[], object] | None = None
 
     def spend(self) -> Spent:
-        """Call once; return the wall and processor time [s], without the overhead."""
-        spent = self.spend_all()
-        # Right after the call, at the same speed of the host.
-        return spent - _spend(self.idle) if self.idle else spent
-
-    def spend_all(self) -> Spent:
-        """Call once; return the wall and processor time [s] with the overhead."""
+        """Call once; return the wall and processor time [s]."""
         if self.prepare:
             self.prepare()
-        return _spend(self.call)
+        begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
+        self.call()
+        return np.array([time.perf_counter() - begin_s, time.process_time() - begin_cpu_s])
 
 
 def time_routines(blas: Blas, request: Request) -> Answer:
-    """Time warm calls of the routines in turn; repeat disturbed repetitions up to a limit.
-
-    A panel takes hundreds of calls from Python: their overhead, that of the same calls without work, is subtracted.
-    """
+    """Time warm calls of the routines in turn; repeat disturbed repetitions up to a limit."""
     calls = _make_calls(blas, request)
-    # With the overhead: what is left of a short call without it can be nothing at all where others take the core.
-    once_s = sum(float(call.spend_all()[0]) for call in calls.values())
+    once_s = sum(float(call.spend()[0]) for call in calls.values())
+    least, most = REPETITIONS, MOST_REPETITIONS
+    if request.routines == ("panel",) and request.process_rows > 1:
+        once_s = count_work("panel", request.rows, request.columns, request.block) / USUAL_FLOP_PER_S
+        once_s += request.block * USUAL_MEETING_S
+        least = most = TOGETHER
     rounds = math.ceil(SHORTEST_S / max(once_s, 1e-6))
     every: dict[Routine, list[Spent]] = {routine: [] for routine in calls}
     tried = 0
-    while tried < MOST_REPETITIONS and min(len(_kept(spent)) for spent in every.values()) < REPETITIONS:
+    while tried < most and (least == most or min(len(_kept(spent)) for spent in every.values()) < least):
         spent = dict.fromkeys(calls, np.zeros(2))
         for _ in range(rounds):
             spent = {routine: spent[routine] + call.spend() for routine, call in calls.items()}
@@ -315,12 +317,6 @@ def time_routines(blas: Blas, request: Request) -> Answer:
             every[routine].append(times / rounds)
         tried += 1
     return Answer({routine: _count(spent) for routine, spent in every.items()})
-
-
-def _spend(call: Callable[[], object]) -> Spent:
-    begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
-    call()
-    return np.array([time.perf_counter() - begin_s, time.process_time() - begin_cpu_s])
 
 
 def _kept(repetitions: list[Spent]) -> list[Spent]:
@@ -350,11 +346,11 @@ def _make_calls(blas: Blas, request: Request) -> dict[Routine, _Call]:
             (request.rows, request.columns), (request.columns, 1), (request.rows, 1),
         ))  # fmt: skip
         return {"dgemv": _Call(lambda: blas.multiply(matrix, vector, result))}
-    panel, idle = fill(request.rows, request.block), blas.without_work()
+    panel, upper = fill(request.rows, request.block), fill(request.block, request.block)
     work = panel.copy(order="F")
     # Factorisation destroys a panel: restore it before every call, outside the timed part.
     restore = partial(np.copyto, work, panel)
-    return {"panel": _Call(lambda: blas.factorise(work), restore, lambda: idle.factorise(work))}
+    return {"panel": _Call(lambda: blas.factorise(work, upper, request.process_rows), restore)}
 
 
 def _make_step(
@@ -372,8 +368,7 @@ def _make_step(
     above, exchange = right[first : first + block], partial(blas.exchange, right, first, pivots)
     if request.process_rows > 1:
         above = above.copy(order="F")
-        if blas.own:
-            exchange = partial(blas.share, right, first, above, _share_out(request, remaining, generator))
+        exchange = partial(blas.share, right, first, above, _share_out(request, remaining, generator))
     return {
         "dlaswp": _Call(exchange),
         "dtrsm": _Call(lambda: blas.solve(triangle, above)),
@@ -391,7 +386,8 @@ def _share_out(request: Request, remaining: int, generator: np.random.Generator)
 
 def main() -> None:
     """Answer requests until the input ends; the arguments are those of :class:`Blas`."""
-    blas = Blas(*sys.argv[1:])
+    path, loops, slots, place = sys.argv[1:]
+    blas = Blas(path, loops, slots, int(place))
     for line in sys.stdin:
         print(time_routines(blas, Request.model_validate_json(line)).model_dump_json(), flush=True)
 

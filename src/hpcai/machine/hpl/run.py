@@ -363,9 +363,7 @@ def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float
     times_s = operations(run.order) / rows["rate_flop_per_s"]
     time_s = float(times_s.median())
     failed = rows.loc[rows["verdict"] != "passed", "verdict"]
-    several, summary = run.process_rows * run.process_columns > 1, raw.read_text(errors="replace")
-    message_rate = 1e9 * _summary_value(summary, "AvgPingPongBandwidth_GBytes")
-    latency_s = 1e-6 * _summary_value(summary, "AvgPingPongLatency_usec")
+    message_rate = 1e9 * _summary_value(raw.read_text(errors="replace"), "AvgPingPongBandwidth_GBytes")
     return run.model_copy(
         update={
             "measured_time_s": _known(time_s),
@@ -376,8 +374,7 @@ def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float
             "verdict": str(failed.iloc[0]) if len(failed) else "passed",
             "cpu_ratio": cpu_ratio,
             "steal_ratio": steal_ratio,
-            "message_rate_bytes_per_s": _known(message_rate) if several else None,
-            "message_latency_s": _known(latency_s) if several else None,
+            "message_rate_bytes_per_s": _known(message_rate) if run.process_rows * run.process_columns > 1 else None,
             "start_s": start_s,
         }
     )

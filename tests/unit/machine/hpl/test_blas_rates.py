@@ -3,8 +3,8 @@
 import ctypes.util
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,9 +17,8 @@ from hpcai.config.prediction import HplTest
 from hpcai.core.disturbance import Disturbance, Tolerance
 from hpcai.machine.hpl import blas_rates, routines
 from hpcai.machine.hpl.blas_rates import (
+    NO_COMPILER,
     NO_HPL,
-    OWN_EXCHANGE,
-    THROUGH_U,
     TURNS,
     BlasRate,
     BlasReport,
@@ -28,10 +27,33 @@ from hpcai.machine.hpl.blas_rates import (
     plan_rates,
 )
 from hpcai.machine.hpl.library import BlasLibrary
-from hpcai.machine.hpl.routines import STEP, Blas, Request, Timings, compile_exchange, count_work, time_routines
+from hpcai.machine.hpl.routines import (
+    STEP,
+    Blas,
+    Request,
+    Timings,
+    compile_loops,
+    count_work,
+    slot_bytes,
+    time_routines,
+)
 
 LIBRARY = ctypes.util.find_library("blas")
-with_blas = pytest.mark.skipif(LIBRARY is None, reason="no libblas.so.3 here; Debian package libblas3")
+with_blas = pytest.mark.skipif(
+    LIBRARY is None or shutil.which("cc") is None,
+    reason="no libblas.so.3 here, Debian package libblas3, or no C compiler, cc",
+)
+
+
+@pytest.fixture(scope="module")
+def loops(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """HPL's loops, compiled."""
+    return compile_loops(tmp_path_factory.mktemp("loops"))
+
+
+@pytest.fixture
+def blas(loops: str) -> Blas:
+    return Blas(str(LIBRARY), loops)
 
 
 @pytest.fixture(autouse=True)
@@ -135,8 +157,8 @@ def test_work_is_counted_as_the_step_model_does() -> None:
 
 
 @with_blas
-def test_routines_compute_what_their_names_say() -> None:
-    blas, generator = Blas(str(LIBRARY)), np.random.default_rng(3)
+def test_routines_compute_what_their_names_say(blas: Blas) -> None:
+    generator = np.random.default_rng(3)
     left, right = (np.asfortranarray(generator.random(shape)) for shape in ((40, 7), (7, 20)))
     result = np.asfortranarray(generator.random((40, 20)))
     expected = result - left @ right
@@ -149,10 +171,9 @@ def test_routines_compute_what_their_names_say() -> None:
 
 
 @with_blas
-def test_routines_of_a_step_work_on_parts_of_one_matrix() -> None:
+def test_routines_of_a_step_work_on_parts_of_one_matrix(blas: Blas) -> None:
     matrix = np.asfortranarray(np.random.default_rng(3).random((50, 27)))
     before, triangle = matrix.copy(), np.asfortranarray(np.random.default_rng(4).random((7, 7)) / 49)
-    blas = Blas(str(LIBRARY))
     blas.solve(triangle, matrix[3:10, 7:])
     blas.update(matrix[10:, :7], matrix[3:10, 7:], matrix[10:, 7:])
     solved = solve_triangular(triangle, before[3:10, 7:], lower=True, unit_diagonal=True)
@@ -163,31 +184,46 @@ def test_routines_of_a_step_work_on_parts_of_one_matrix() -> None:
 
 
 @with_blas
-def test_the_panel_is_the_factorisation_with_row_exchanges() -> None:
-    panel = np.asfortranarray(np.random.default_rng(5).random((60, 60)))
+def test_the_panel_is_the_factorisation_with_row_exchanges(blas: Blas) -> None:
+    panel, upper = (np.asfortranarray(np.random.default_rng(5).random((rows, 30))) for rows in (60, 30))
     expected, exchanged = lu_factor(panel)
-    pivots = Blas(str(LIBRARY)).factorise(panel)
-    np.testing.assert_allclose(panel, expected, rtol=1e-8)
-    assert pivots == exchanged.tolist()
+    assert blas.factorise(panel, upper).tolist() == exchanged.tolist()
+    np.testing.assert_allclose(upper, expected[:30], rtol=1e-8)
+    np.testing.assert_allclose(panel[30:], expected[30:], rtol=1e-8)
 
 
 @with_blas
-@pytest.mark.parametrize("own", [True, False], ids=["own", "dlaswp"])
-def test_rows_are_exchanged_in_order_below_those_that_are_done(own: bool, tmp_path: Path) -> None:
-    exchange = compile_exchange(tmp_path) if own else ""
-    assert bool(exchange) == (own and shutil.which("cc") is not None)
+def test_processes_factorise_one_panel_together(loops: str, tmp_path: Path) -> None:
+    """Both have its upper block, and the rows below are those of the factorisation, wherever they lie."""
+    block, rows, slots = 30, (47, 41), tmp_path / "slots"
+    slots.write_bytes(bytes(2 * slot_bytes(block)))
+    both = [Blas(str(LIBRARY), loops, str(slots), place) for place in (0, 1)]
+    for seed in (6, 7):
+        whole = np.random.default_rng(seed).random((sum(rows), block))
+        panels = [np.asfortranarray(part) for part in np.split(whole, rows[:1])]
+        uppers = [np.zeros((block, block), order="F") for _ in both]
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(Blas.factorise, both, panels, uppers, (2, 2)))
+        expected = lu_factor(whole)[0]
+        for upper in uppers:
+            np.testing.assert_allclose(upper, expected[:block], rtol=1e-8)
+        below = np.vstack([panels[0][block:], panels[1]])
+        np.testing.assert_allclose(np.sort(below, axis=0), np.sort(expected[block:], axis=0), rtol=1e-8)
+
+
+@with_blas
+def test_rows_are_exchanged_in_order_below_those_that_are_done(blas: Blas) -> None:
     matrix = np.asfortranarray(np.random.default_rng(7).random((12, 75)))
     pivots = np.array([9, 3, 11], dtype=np.int32)
     expected = matrix.copy()
     for row, pivot in enumerate(pivots, start=2):
         expected[[row, pivot]] = expected[[pivot, row]]
-    Blas(str(LIBRARY), exchange).exchange(matrix, 2, pivots)
+    blas.exchange(matrix, 2, pivots)
     np.testing.assert_array_equal(matrix, expected)
 
 
 @with_blas
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler, cc")
-def test_rows_change_places_with_those_of_two_processes(tmp_path: Path) -> None:
+def test_rows_change_places_with_those_of_two_processes(blas: Blas) -> None:
     """The block's rows and U together are what they were, and U has the pivots of both processes, in its order."""
     block, columns, first = 4, 75, 2
     generator = np.random.default_rng(11)
@@ -196,7 +232,7 @@ def test_rows_change_places_with_those_of_two_processes(tmp_path: Path) -> None:
     before[first : first + block] = upper  # of the last step
     order = np.array([2, 1, 3, 3], dtype=np.int32)
     places = np.array([5, 11, 7, 9, *order], dtype=np.int32)
-    Blas(str(LIBRARY), compile_exchange(tmp_path)).share(matrix, first, upper, places)
+    blas.share(matrix, first, upper, places)
     after = before.copy()
     slots = before[[first + 5, first + 11, first + 9, first + 7]]
     after[[first + 5, first + 11, first + 9, first + 7]] = before[first : first + block]
@@ -207,46 +243,26 @@ def test_rows_change_places_with_those_of_two_processes(tmp_path: Path) -> None:
 
 
 @with_blas
-def test_with_several_process_rows_solve_and_update_work_on_copies(tmp_path: Path) -> None:
+def test_with_several_process_rows_solve_and_update_work_on_copies(blas: Blas) -> None:
     request = Request(routines=STEP, rows=48, columns=32, block=8, leading_rows=64, remaining_rows=40, process_rows=2)
-    for exchange in ("", compile_exchange(tmp_path)):
-        answer = time_routines(Blas(str(LIBRARY), exchange), request)
-        assert set(answer.root) == set(STEP)
+    assert set(time_routines(blas, request).root) == set(STEP)
 
 
-def test_the_method_says_what_exchanged_rows() -> None:
-    rates = [
-        next(rate for rate in plan_rates(HplTest(order=64, block=16, process_rows=rows)) if rate.routine == "dlaswp")
+def test_the_method_says_what_several_process_rows_do() -> None:
+    one, two = (
+        BlasReport(rates=tuple(plan_rates(HplTest(order=64, block=16, process_rows=rows)))).frame("r")
         for rows in (1, 2)
-    ]
-    methods = [
-        BlasReport(rates=tuple(rates), exchange=one).frame("r")["method"].tolist() for one in (OWN_EXCHANGE, "dlaswp")
-    ]
-    assert methods[0] == [methods[0][0], methods[0][0] + THROUGH_U]
-    assert methods[1] == [methods[1][0]] * 2
+    )
+    differ = one["method"] != two["method"]
+    assert set(one["routine"][differ]) == {"panel", "dlaswp"}
 
 
-def test_a_call_that_is_shorter_than_its_overhead_is_not_repeated_for_hours(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[float] = []
-
-    def make(*_: object) -> dict[str, routines._Call]:
-        def work() -> None:
-            calls.append(0.0)
-            time.sleep(0.01)
-
-        return {"panel": routines._Call(work, idle=lambda: time.sleep(0.02))}
-
-    monkeypatch.setattr(routines, "_make_calls", make)
-    answer = time_routines(Blas(str(LIBRARY or "libc.so.6")), Request(routines=("panel",), rows=8, columns=4, block=4))
-    assert answer.root["panel"].durations_s == ()
-    assert len(calls) <= 1 + 5 * routines.MOST_REPETITIONS
-
-
-def test_without_a_compiler_rows_are_exchanged_by_dlaswp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_compiler_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary("/nowhere", "libblas"))
-    assert take_all([]).exchange == (OWN_EXCHANGE if shutil.which("cc") else "dlaswp")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert take_all([]).exchange == "dlaswp"
+    report = take_all(TWO)
+    assert report.reason == NO_COMPILER()
+    assert {rate.reason for rate in report.rates} == {NO_COMPILER()}
 
 
 @pytest.mark.parametrize("status", [0, 1], ids=["makes nothing", "fails"])
@@ -256,31 +272,23 @@ def test_what_cannot_be_compiled_or_loaded_is_no_library(
     (tmp_path / "cc").write_text(f"#!/bin/sh\nexit {status}\n")
     (tmp_path / "cc").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert compile_exchange(tmp_path) == ""
+    assert compile_loops(tmp_path) == ""
 
 
 @with_blas
-def test_a_product_with_a_vector_is_subtracted() -> None:
+def test_a_product_with_a_vector_is_subtracted(blas: Blas) -> None:
     generator = np.random.default_rng(8)
     matrix, vector, result = (np.asfortranarray(generator.random(shape)) for shape in ((9, 4), (4, 1), (9, 1)))
     expected = result - matrix @ vector
-    Blas(str(LIBRARY)).multiply(matrix, vector, result)
+    blas.multiply(matrix, vector, result)
     np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
 @with_blas
-def test_calls_without_work_leave_the_panel_as_it_is() -> None:
-    panel = np.asfortranarray(np.random.default_rng(5).random((60, 20)) + 1)
-    before = panel.copy()
-    Blas(str(LIBRARY)).without_work().factorise(panel)
-    np.testing.assert_array_equal(panel, before)
-
-
-@with_blas
 @pytest.mark.parametrize("asked", [STEP, ("panel",), ("dgemv",)], ids=lambda names: names[0])
-def test_every_routine_is_timed(asked: tuple[str, ...]) -> None:
+def test_every_routine_is_timed(blas: Blas, asked: tuple[str, ...]) -> None:
     sizes = {"rows": 128, "columns": 64, "block": 16, "leading_rows": 200}
-    answer = time_routines(Blas(str(LIBRARY)), Request.model_validate({"routines": asked, **sizes})).root
+    answer = time_routines(blas, Request.model_validate({"routines": asked, **sizes})).root
     assert tuple(answer) == asked
     for timed in answer.values():
         assert timed.tried >= len(timed.durations_s)
@@ -288,7 +296,7 @@ def test_every_routine_is_timed(asked: tuple[str, ...]) -> None:
         assert all(duration > 0 for duration in timed.durations_s)
 
 
-def test_the_overhead_of_calls_is_subtracted_and_preparing_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preparing_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
 
     def lasts(seconds: float) -> Callable[[], None]:
@@ -296,15 +304,15 @@ def test_the_overhead_of_calls_is_subtracted_and_preparing_is_not_timed(monkeypa
 
     clock = SimpleNamespace(perf_counter=lambda: now[-1], process_time=lambda: now[-1] / 2)
     monkeypatch.setattr(routines, "time", clock)
-    assert routines._Call(lasts(3.0), lasts(10.0), lasts(1.0)).spend().tolist() == [2.0, 1.0]
-    assert routines._Call(lasts(3.0)).spend().tolist() == [3.0, 1.5]
+    assert routines._Call(lasts(3.0), lasts(10.0)).spend().tolist() == [3.0, 1.5]
 
 
 @with_blas
-def test_processes_measure_together(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("grid", ["process_columns", "process_rows"])
+def test_processes_measure_together(monkeypatch: pytest.MonkeyPatch, grid: str) -> None:
     monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary(str(LIBRARY), "libblas"))
     monkeypatch.setattr(blas_rates, "PARTS", (1.0, 0.5))
-    report = take_all([{"order": 64, "block": 16, "process_columns": 2}])
+    report = take_all([{"order": 64, "block": 16, grid: 2}])
     assert [rate.routine for rate in report.rates] == [*ALL, *ALL[:4]]
     assert all((rate.rate_flop_per_s or rate.rate_bytes_per_s or 0) > 0 or rate.reason for rate in report.rates)
     counted = [rate for rate in report.rates if not rate.reason]
