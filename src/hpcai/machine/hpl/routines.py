@@ -183,18 +183,21 @@ class Blas:
     def update(self, left: Matrix, right: Matrix, result: Matrix) -> None:
         """Subtract left x right from the result (DGEMM)."""
         (rows, rank), columns = left.shape, right.shape[1]
-        self._gemm((rows, columns, rank), _columns_of(left), _columns_of(right), _columns_of(result))
+        self.library.cblas_dgemm(
+            COLUMN_MAJOR, AS_IS, AS_IS, rows, columns, rank,
+            self.minus_one, *_columns_of(left), *_columns_of(right), self.one, *_columns_of(result),
+        )  # fmt: skip
 
     def solve(self, triangle: Matrix, right: Matrix) -> None:
         """Solve with a unit lower triangle in place (DTRSM)."""
-        block, columns = right.shape
-        self._trsm(block, columns, _columns_of(triangle), _columns_of(right))
+        shape, operands = right.shape, (*_columns_of(triangle), *_columns_of(right))
+        self.library.cblas_dtrsm(COLUMN_MAJOR, LEFT, LOWER, AS_IS, UNIT, *shape, self.one, *operands)
 
     def exchange(self, matrix: Matrix, first: int, pivots: npt.NDArray[np.int32]) -> None:
         """Exchange the rows from ``first`` on with those of ``pivots``, one after the other."""
         rows, columns = matrix.shape
         below = (pivots - first).astype(np.int32)
-        top = ctypes.c_void_p(_place(_at(matrix), rows, first, 0))
+        top = ctypes.c_void_p(_at(matrix[first:]))
         self.loops.exchange_rows(len(pivots), columns, top, ctypes.c_size_t(rows), ctypes.c_void_p(_at(below)))
 
     def share(self, matrix: Matrix, first: int, upper: Matrix, places: npt.NDArray[np.int32]) -> None:
@@ -211,7 +214,7 @@ class Blas:
         """
         block, columns = upper.shape
         pivots, order = places[:-block], places[-block:]
-        given = (ctypes.c_void_p(_place(_at(matrix), len(matrix), first, 0)), ctypes.c_size_t(len(matrix)))
+        given = (ctypes.c_void_p(_at(matrix[first:])), ctypes.c_size_t(len(matrix)))
         lists = (ctypes.c_void_p(_at(pivots)), ctypes.c_void_p(_at(order)))
         self.loops.share_rows(block, len(pivots) // 2, columns, *given, ctypes.c_void_p(_at(upper)), *lists)
 
@@ -251,17 +254,6 @@ class Blas:
             raise LaunchError("another process of the panel did not come")
         return pivots
 
-    def _gemm(
-        self, size: tuple[int, int, int], left: tuple[int, int], right: tuple[int, int], result: tuple[int, int]
-    ) -> None:
-        operands = (ctypes.c_void_p(left[0]), left[1], ctypes.c_void_p(right[0]), right[1])
-        into = (self.one, ctypes.c_void_p(result[0]), result[1])
-        self.library.cblas_dgemm(COLUMN_MAJOR, AS_IS, AS_IS, *size, self.minus_one, *operands, *into)
-
-    def _trsm(self, block: int, columns: int, triangle: tuple[int, int], right: tuple[int, int]) -> None:
-        operands = (ctypes.c_void_p(triangle[0]), triangle[1], ctypes.c_void_p(right[0]), right[1])
-        self.library.cblas_dtrsm(COLUMN_MAJOR, LEFT, LOWER, AS_IS, UNIT, block, columns, self.one, *operands)
-
 
 def _map(file: str) -> mmap.mmap:
     with Path(file).open("r+b") as opened:
@@ -272,13 +264,9 @@ def _at(array: npt.NDArray[Any]) -> int:
     return int(array.ctypes.data)
 
 
-def _columns_of(matrix: Matrix) -> tuple[int, int]:
+def _columns_of(matrix: Matrix) -> tuple[ctypes.c_void_p, int]:
     """Return where a column-major matrix, or a part of one, begins, and how many elements apart its columns are."""
-    return _at(matrix), matrix.strides[1] // ITEM_BYTES
-
-
-def _place(start: int, rows: int, row: int, column: int) -> int:
-    return start + ITEM_BYTES * (row + column * rows)
+    return ctypes.c_void_p(_at(matrix)), matrix.strides[1] // ITEM_BYTES
 
 
 @dataclass(frozen=True)
