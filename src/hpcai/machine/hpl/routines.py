@@ -49,6 +49,7 @@ ITEM_BYTES = 8
 PANEL_CALLS = ("idamax", "dscal", "dger", "dgemm", "dtrsm")
 """Routines that a panel calls, in the order of ``struct panel_context``."""
 SLOT_HEAD_BYTES = 64
+"""``SLOT_HEAD`` of loops.c."""
 TOGETHER, USUAL_FLOP_PER_S, USUAL_MEETING_S = 5, 1e10, 5e-5
 """Repetitions of a panel on several processes, which must all call it equally often, and what tells how often: the rate
 of one, and the time of a pivot."""
@@ -293,11 +294,11 @@ def time_routines(blas: Blas, request: Request) -> Answer:
     if request.routines == ("panel",) and request.process_rows > 1:
         once_s = count_work("panel", request.rows, request.columns, request.block) / USUAL_FLOP_PER_S
         once_s += request.block * USUAL_MEETING_S
-        least = most = TOGETHER
+        least = most = TOGETHER  # no fewer, even if all count
     rounds = math.ceil(SHORTEST_S / max(once_s, 1e-6))
     every: dict[Routine, list[Spent]] = {routine: [] for routine in calls}
     tried = 0
-    while tried < most and (least == most or min(len(_kept(spent)) for spent in every.values()) < least):
+    while tried < most and min(len(_kept(spent)) for spent in every.values()) < least:
         spent = dict.fromkeys(calls, np.zeros(2))
         for _ in range(rounds):
             spent = {routine: spent[routine] + call.spend() for routine, call in calls.items()}
@@ -368,7 +369,7 @@ def _share_out(request: Request, remaining: int, generator: np.random.Generator)
     """Return random places for :meth:`Blas.share`: a pivot may be any row, and U is ordered from its first row on."""
     block = request.block
     shared = block // request.process_rows
-    pivots = generator.integers(np.zeros(2 * shared, dtype=int), remaining + block)
+    pivots = generator.integers(remaining + block, size=2 * shared)
     return np.concatenate([pivots, generator.integers(np.arange(block), block)]).astype(np.int32)
 
 

@@ -184,12 +184,13 @@ def test_routines_of_a_step_work_on_parts_of_one_matrix(blas: Blas) -> None:
 
 
 @with_blas
-def test_the_panel_is_the_factorisation_with_row_exchanges(blas: Blas) -> None:
-    panel, upper = (np.asfortranarray(np.random.default_rng(5).random((rows, 30))) for rows in (60, 30))
+@pytest.mark.parametrize("block", [60, 30])
+def test_the_panel_is_the_factorisation_with_row_exchanges(blas: Blas, block: int) -> None:
+    panel, upper = (np.asfortranarray(np.random.default_rng(5).random((rows, block))) for rows in (60, block))
     expected, exchanged = lu_factor(panel)
     assert blas.factorise(panel, upper).tolist() == exchanged.tolist()
-    np.testing.assert_allclose(upper, expected[:30], rtol=1e-8)
-    np.testing.assert_allclose(panel[30:], expected[30:], rtol=1e-8)
+    np.testing.assert_allclose(upper, expected[:block], rtol=1e-8)
+    np.testing.assert_allclose(panel[block:], expected[block:], rtol=1e-8)
 
 
 @with_blas
@@ -305,6 +306,7 @@ def test_preparing_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(perf_counter=lambda: now[-1], process_time=lambda: now[-1] / 2)
     monkeypatch.setattr(routines, "time", clock)
     assert routines._Call(lasts(3.0), lasts(10.0)).spend().tolist() == [3.0, 1.5]
+    assert routines._Call(lasts(3.0)).spend().tolist() == [3.0, 1.5]
 
 
 @with_blas
