@@ -156,8 +156,9 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
     starts, step = predict_from_all(measured, own, asked)
     if step.reason:
         raise ConfigError(at(str(question.results), step.reason))
-    erred = predict_trained(measured, read_trained(question.cases)) if question.cases else cases
-    host = _read_host(measured, question)
+    host, erred = _read_host(measured, question), cases
+    if question.cases:
+        erred = predict_trained(measured, read_trained(question.cases), at_study_speed=bool(host.trainings))
     step, interval = step.times(host.ratio), interval_of(erred, OTHERS, more=host.variance)
     low_s, high_s = interval.around(step.step_s)
     measured_s = next((point.step_s for point in own if point.setting == setting), math.nan)

@@ -45,8 +45,11 @@ class TrainedCase(BaseModel):
     fusion_bytes: float | None = Field(gt=0, description="None: messages as the groups say.")
     cycle_time_s: float | None = Field(gt=0, description="Of Horovod; None: the usual one.")
     measured_s: float = Field(gt=0, allow_inf_nan=False, description="Median step.")
+    host_ratio: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="What steps took at that time, over the study's."
+    )
 
-    @field_validator("fusion_bytes", "cycle_time_s", mode="before")
+    @field_validator("fusion_bytes", "cycle_time_s", "host_ratio", mode="before")
     @classmethod
     def _blank(cls, value: object) -> object:
         return None if value == "" else value
@@ -80,8 +83,20 @@ def _parse(row: dict[str, Any], place: str) -> TrainedCase:
         raise ConfigError(at(place, words)) from error
 
 
-def predict_trained(measured: MeasuredScales, trained: Sequence[TrainedCase]) -> list[Case]:
+def predict_trained(
+    measured: MeasuredScales, trained: Sequence[TrainedCase], at_study_speed: bool = False
+) -> list[Case]:
     """Predict trainings as a user would ask for them; those that a study says nothing of are left out.
+
+    Parameters
+    ----------
+    measured
+        The study.
+    trained
+        Measured trainings.
+    at_study_speed
+        Whether their steps are taken over their ``host_ratio`` where they have one: where the host's speed is told
+        otherwise, its changes would count twice.
 
     Raises
     ------
@@ -95,7 +110,8 @@ def predict_trained(measured: MeasuredScales, trained: Sequence[TrainedCase]) ->
         if (base := next(alike, None)) is None:
             continue
         own = [point for point in measured.points if (point.benchmark, point.engine) == (base.benchmark, base.engine)]
-        target = Point(base.row, _setting(base, one), one.measured_s)
+        ratio = one.host_ratio or 1.0 if at_study_speed else 1.0
+        target = Point(base.row, _setting(base, one), one.measured_s / ratio)
         asked = Asked(target.setting, math.nan if one.cycle_time_s is None else one.cycle_time_s)
         starts, step = predict_from_all(measured, own, asked)
         cases.append(Case(OTHERS, say_scales(starts), target, step))

@@ -31,6 +31,16 @@ def test_their_errors_give_an_interval(write):
     assert (found.n, found.low_ratio < 1 / 1.1, found.high_ratio > 1.1) == (3, True, True)
 
 
+def test_steps_are_taken_at_the_speed_of_the_study_where_the_hosts_is_told_otherwise(tmp_path):
+    file = tmp_path / "cases.csv"
+    rows = [f"one,fp32,2,{batch},1,1,,,{step_s(2, batch) * 1.2},20,{ratio}\n" for batch, ratio in ((10, 1.2), (12, ""))]
+    file.write_text(HEADER.replace("steps", "steps,host_ratio") + "".join(rows))
+    trainings = read_trained(file)
+    as_measured, at_study_speed = (predict_trained(make_measured(), trainings, told) for told in (False, True))
+    assert [case.error_ratio for case in as_measured] == pytest.approx([1 / 1.2 - 1] * 2)
+    assert [case.error_ratio for case in at_study_speed] == pytest.approx([0, 1 / 1.2 - 1], abs=1e-9)
+
+
 def test_blank_cells_are_the_usual_messages_and_cycle(write):
     usual, other = read_trained(write("one,fp32,2,8,1,1,,,1.0,20", "one,fp32,2,8,1,1,4096,0.005,1.0,20"))
     assert (usual.fusion_bytes, usual.cycle_time_s) == (None, None)
