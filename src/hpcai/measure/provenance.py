@@ -39,6 +39,13 @@ PREFIXES = (
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|JWT|AUTH(?!OR)|COOKIE|PRIVATE", re.IGNORECASE)
 """Names of variables that suggest a credential; SLURM_JWT is Slurm's access token."""
 
+KERNEL_SETTINGS = {
+    "cpu_governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "numa_balancing": "/proc/sys/kernel/numa_balancing",
+    "transparent_hugepages": "/sys/kernel/mm/transparent_hugepage/enabled",
+}
+"""What a site sets that changes speed, and where the kernel tells it."""
+
 
 def source_root() -> Path | None:
     """Return the checkout that the library runs from; None for an installed package."""
@@ -99,7 +106,18 @@ def machine_facts() -> dict[str, str | int | float | None]:
         "memory_bytes": psutil.virtual_memory().total,
         "bf16_instructions": "yes" if {"avx512_bf16", "amx_bf16"} & set(cpu.get("flags", "").split()) else "no",
         "accelerators": _accelerators(),
+        **{name: kernel_setting(Path(file)) for name, file in KERNEL_SETTINGS.items()},
     }
+
+
+def kernel_setting(file: Path) -> str | None:
+    """Return a setting of the kernel, of a list the one in brackets; None if it is not told, as in virtual machines."""
+    try:
+        told = file.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    chosen = re.search(r"\[(\w+)\]", told)
+    return chosen[1] if chosen else told
 
 
 def environment_facts(environment: Mapping[str, str] | None = None) -> dict[str, str]:

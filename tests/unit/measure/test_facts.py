@@ -71,6 +71,16 @@ def test_what_steers_the_programs_is_recorded(name):
     assert provenance.environment_facts({name: "1"}) == {name: "1"}
 
 
+@pytest.mark.parametrize(
+    ("told", "setting"), [("always [madvise] never\n", "madvise"), ("performance\n", "performance"), (None, None)]
+)
+def test_settings_of_the_kernel(tmp_path, told, setting):
+    file = tmp_path / "enabled"
+    if told is not None:
+        file.write_text(told)
+    assert provenance.kernel_setting(file) == setting
+
+
 def test_facts_are_collected():
     facts = provenance.machine_facts()
     assert facts["cores_logical"] == os.cpu_count()
