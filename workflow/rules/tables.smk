@@ -27,7 +27,7 @@ PREDICTION_TABLES = {
         *["training_networks", "training_sweeps", "prediction_findings"],
     ],
     "fit_kernels": ["kernel_accuracy", "kernel_errors", "kernel_goals"],
-    "validate_hpl": ["hpl_rates", "hpl_validation"],
+    "validate_hpl": ["hpl_rates", "hpl_validation", "hpl_parts"],
     "predict_study": ["predictions", "prediction_accuracy", "own_steps"],
     "sum_blocks": [
         "block_steps",

@@ -14,13 +14,14 @@ ABORTED = Message("hpl.aborted", "aborted: no closing summary, tests may be miss
 NO_RESIDUAL = Message("hpl.no_residual", "a row has no residual, so it is not a score")
 OTHER_COUNT = Message("hpl.other_count", "the closing summary counts {tests} tests, but there are {rows} rows")
 LOST_RESIDUAL = Message("hpl.lost_residual", "a residual without its row of results")
+LONG_PART = Message("hpl.long_part", "a part takes {part_s:g} s, the whole {time_s:g} s: the parts are not used")
 
 TOOL = "output of HPL"
 ADVICE = "keep the standard output of xhpl until its `End of Tests.`"
 COLUMNS = (
     "variant", "mapping", "depth", "broadcast", "recursive_factorisation", "divisions", "panel_factorisation",
     "smallest_panel", "order", "block", "process_rows", "process_columns", "time_s", "rate_flop_per_s", "residual",
-    "threshold", "verdict",
+    "threshold", "verdict", "panel_time_s", "update_time_s", "exchange_time_s", "substitution_time_s",
 )  # fmt: skip
 ROW = re.compile(
     r"W(?P<mapping>[RC])(?P<depth>\d)(?P<broadcast>[0-9A-Z])(?P<recursive>[LCR])(?P<divisions>\d{1,9})(?P<panel>[LCR])"
@@ -29,6 +30,14 @@ ROW = re.compile(
     re.ASCII,
 )
 RESIDUAL = re.compile(rf"\|\|Ax-b\|\|_oo\s*/\s*\(.*=\s*({NUMBER}|[-+]?nan|[-+]?inf)\s*\.{{6}}\s*(PASSED|FAILED)\s*")
+TIMER = re.compile(r"(?P<name>(?:\+ )*Max aggregated wall time [a-z ]+?)[ .]*:\s+(?P<time>\d{1,9}\.\d\d)\s*", re.ASCII)
+TIMERS = {
+    "Max aggregated wall time rfact": "panel_time_s",
+    "Max aggregated wall time update": "update_time_s",
+    "+ Max aggregated wall time laswp": "exchange_time_s",
+    "Max aggregated wall time up tr sv": "substitution_time_s",
+}
+"""Netlib's own timers, with HPL_DETAILED_TIMING; + marks a part of the one before. rocHPL nests its parts otherwise."""
 ALLOWANCE = 0.001
 """Slack of the rate beyond the printed digits of time and rate: the time is rounded before it is printed."""
 
@@ -42,7 +51,9 @@ def read_hpl(path: Path) -> Reading:
     """Read the results of HPL, one row per test.
 
     ``verdict`` is ``passed``, ``failed`` or ``unchecked``, taken from the residual lines after the row; only passed
-    rows are scores. The printed rate is kept, never recomputed. A row is omitted if its rate is not
+    rows are scores. The printed rate is kept, never recomputed. Parts of the time (``panel_time_s`` and others; row
+    exchanges belong to the update) are those of the process that has most of each, NaN unless HPL was compiled with
+    ``HPL_DETAILED_TIMING``. A row is omitted if its rate is not
     (2/3 N^3 + 3/2 N^2) / time within the printed digits (0.3 % and better from 1.7 s on), if its parameters were not
     announced, or if its verdict contradicts residual and threshold. Progress lines (Prog=, Column=) are not results.
     Facts: ``finished`` (number of tests in the closing summary), ``threshold``.
@@ -68,6 +79,8 @@ def read_hpl(path: Path) -> Reading:
         elif re.fullmatch(r"W\S+(\s+\S+){6}\s*", line):
             _add(findings, number, ROW.fullmatch(line), parameters)
             row_of_test = True
+        elif row_of_test and (timer := TIMER.fullmatch(line)):
+            findings.records[-1]["timers"][timer["name"]] = float(timer["time"])
         elif line.startswith("||Ax-b||_oo") and "...." in line:
             if row_of_test:
                 _add_residual(findings, RESIDUAL.fullmatch(line))
@@ -108,7 +121,7 @@ def _add(findings: Findings, number: int, match: re.Match[str] | None, parameter
         why = "N, NB, P or Q was not announced"
     elif not _fits(int(match["N"]), match["time"], match["rate"]):
         why = f"{match['rate']} Gflops is not (2/3 N^3 + 3/2 N^2) / {match['time']} s"
-    row: dict[str, Any] = {"line": number, "why": why, "residuals": [], "verdicts": []}
+    row: dict[str, Any] = {"line": number, "why": why, "residuals": [], "verdicts": [], "timers": {}}
     if match is not None:
         row |= {
             "variant": match[0].split()[0],
@@ -152,12 +165,24 @@ def _judge(findings: Findings, threshold: float) -> None:
         residuals = row["residuals"]
         row["residual"] = math.nan if not residuals or any(map(math.isnan, residuals)) else max(residuals)
         row["threshold"] = threshold
+        row.update(_part_times(findings, row["timers"], row.get("time_s", math.nan)))
         if not row["why"] and passed and _contradicts(all(passed), row["residual"], threshold):
             row["why"] = "its verdict contradicts residual and threshold"
     for row in findings.records:
         if row["why"]:
             findings.leave_out(row["line"], row["why"])
     findings.records = [row for row in findings.records if not row["why"]]
+
+
+def _part_times(findings: Findings, timers: dict[str, float], time_s: float) -> dict[str, float]:
+    """Return the parts of a test's time [s]; none unless all are there, as Netlib's HPL prints them."""
+    if not TIMERS.keys() <= timers.keys():
+        return {}
+    parts = {column: timers[name] for name, column in TIMERS.items()}
+    if (longest_s := max(parts.values())) > time_s + 0.01:
+        findings.note(LONG_PART(part_s=longest_s, time_s=time_s))
+        return {}
+    return parts
 
 
 def _contradicts(passed: bool, residual: float, threshold: float) -> bool:

@@ -10,7 +10,7 @@ from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.core.errors import ParseError
 from hpcai.parsers.findings import LEFT_OUT
-from hpcai.parsers.hpl import ABORTED, LOST_RESIDUAL, NO_RESIDUAL, OTHER_COUNT, operations, read_hpl
+from hpcai.parsers.hpl import ABORTED, LONG_PART, LOST_RESIDUAL, NO_RESIDUAL, OTHER_COUNT, operations, read_hpl
 
 RULE = "-" * 80 + "\n"
 TITLE = "T/V                N    NB     P     Q               Time                 Gflops\n"
@@ -120,6 +120,39 @@ def test_a_residual_is_not_that_of_another_row(tmp_path):
     reading = read(tmp_path, text + END.format(1, 1))
     assert reading.table["verdict"].to_list() == ["passed"]
     assert reading.reasons[0] == LEFT_OUT(line=15, why=LOST_RESIDUAL())
+
+
+TIMERS = """HPL_pdgesv() start time Tue Nov 24 21:19:09 2026
+
+HPL_pdgesv() end time   Tue Nov 24 21:19:11 2026
+
+--VVV--VVV--VVV--VVV--VVV--VVV--VVV--VVV--VVV--VVV--VVV--VVV--VVV--VVV--VVV-
+Max aggregated wall time rfact . . . :               0.12
++ Max aggregated wall time pfact . . :               0.08
++ Max aggregated wall time mxswp . . :               0.03
+Max aggregated wall time update  . . :               1.75
++ Max aggregated wall time laswp . . :               0.24
+Max aggregated wall time up tr sv  . :               0.02
+"""
+PARTS = ["panel_time_s", "update_time_s", "exchange_time_s", "substitution_time_s"]
+
+
+def test_netlibs_own_timers_are_parts_of_their_test(tmp_path):
+    reading = read(tmp_path, PASSED.replace(ROW, ROW + TIMERS) + END.format(2, 0))
+    assert reading.is_whole
+    assert reading.table.loc[0, PARTS].to_list() == [0.12, 1.75, 0.24, 0.02]
+    assert reading.table.loc[1, PARTS].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Max aggregated wall time rfact", "+ Max aggregated wall time rfact"), ("laswp", "laswq"), ("1.75", "7.75")],
+    ids=["other nesting", "damaged", "longer than the whole"],
+)
+def test_parts_that_do_not_fit_are_not_used(tmp_path, old, new):
+    reading = read(tmp_path, PASSED.replace(ROW, ROW + TIMERS.replace(old, new)) + END.format(2, 0))
+    assert reading.table[PARTS].isna().all(axis=None)
+    assert reading.reasons == ((LONG_PART(part_s=7.75, time_s=2.0),) if new == "7.75" else ())
 
 
 def test_mixed_precision_is_no_hpl(tmp_path):

@@ -8,6 +8,7 @@ from hpcai.machine.hpl.blas_rates import BlasReport
 from hpcai.machine.hpl.report import HplReport
 from hpcai.predict.hpl.answers import answer_questions
 from hpcai.predict.hpl.assumptions import compare_table_2
+from hpcai.predict.hpl_parts import compare_parts
 from hpcai.predict.hpl_validation import validate_hpl
 from hpcai.predict.kernels.accuracy import collect_accuracy, collect_errors, summarise_goals
 from hpcai.predict.kernels.step_accuracy import judge_steps, summarise_stages
@@ -26,6 +27,7 @@ def make_tables(machine: Machine) -> dict[str, pd.DataFrame]:
         "hpl_answers": answer_questions(machine),
         "hpl_rates": rates,
         "hpl_validation": validate_hpl(HplReport().frame("hpl.json"), rates),
+        "hpl_parts": compare_parts(HplReport().frame("hpl.json"), rates),
         "training_networks": predict_networks(),
         "prediction_findings": judge_findings(),
         **{name: pd.DataFrame(columns=list(columns_of(name))) for name in BLOCKS},

@@ -43,7 +43,7 @@ from hpcai.machine.hpl.routines import (
     count_work,
     slot_bytes,
 )
-from hpcai.machine.hpl.run import ONE_THREAD
+from hpcai.machine.hpl.run import ONE_THREAD, lacks_cores
 from hpcai.metrics.quietness import judge_quiet
 
 logger = logging.getLogger(__name__)
@@ -172,7 +172,7 @@ class RatesInTurn:
 
         Nothing else may be timed on the machine meanwhile: hold :func:`~hpcai.core.machine_lock.machine_to_itself`.
         """
-        if self._reason or _lacks_cores(test):
+        if self._reason or lacks_cores(test.processes):
             return
         try:
             for _ in range(TURNS):
@@ -206,15 +206,10 @@ class RatesInTurn:
         )
 
     def _judge(self, rate: BlasRate) -> BlasRate:
-        reason = self._reason or _lacks_cores(rate)
+        reason = self._reason or lacks_cores(rate.process_rows * rate.process_columns)
         if not reason and not self._taken[rate]:
             reason = self._failures.get(rate, NO_HPL())
         return rate.model_copy(update={"reason": reason}) if reason else count_timings(rate, self._taken[rate])
-
-
-def _lacks_cores(test: HplTest | BlasRate) -> str:
-    processes, cores = test.process_rows * test.process_columns, len(os.sched_getaffinity(0))
-    return f"not measured: {processes} processes on {cores} cores" if processes > cores else ""
 
 
 def plan_rates(test: HplTest) -> list[BlasRate]:

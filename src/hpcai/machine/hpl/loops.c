@@ -9,8 +9,6 @@
 #define DEPTH 32
 /* Columns at which the recursion of a panel ends, as set in HPL's input file. */
 #define SMALLEST 4
-/* Longest wait for another process [s]. */
-#define PATIENCE_S 10
 #define SLOT_HEAD 64
 
 enum { COLUMN_MAJOR = 102, AS_IS = 111, LOWER = 122, UNIT = 132, LEFT = 141 };
@@ -24,6 +22,7 @@ struct panel_context {
     void (*dtrsm)(int, int, int, int, int, int, int, double, const double *, int, double *, int);
     char *slots;
     size_t slot_bytes;
+    double patience_s; /* longest wait for another process */
     long met;
     int processes, place;
 };
@@ -109,7 +108,7 @@ static int meet(struct panel_context *context, int count, const double *own, dou
         for (long looks = 1; atomic_load_explicit((_Atomic long *)slot, memory_order_acquire) < context->met; looks++)
             if (looks % 65536 == 0) { /* on a core of its own it never waits that long */
                 sched_yield();
-                end_s = end_s ? end_s : now_s() + PATIENCE_S;
+                end_s = end_s ? end_s : now_s() + context->patience_s;
                 if (now_s() > end_s)
                     return 1;
             }

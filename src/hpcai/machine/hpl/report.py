@@ -32,6 +32,12 @@ class HplRun(BaseModel):
     measured_rate_flop_per_s: float | None = None
     spread_ratio: float | None = None
     """Slowest minus fastest of them, over the median; None for one."""
+    panel_time_s: float | None = None
+    """This and the next three: HPL's own timers, of the process that has most of the part; None without them."""
+    update_time_s: float | None = None
+    """With the row exchanges."""
+    exchange_time_s: float | None = None
+    substitution_time_s: float | None = None
     residual: float | None = None
     threshold: float | None = None
     verdict: str = "not measured"

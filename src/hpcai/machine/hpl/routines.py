@@ -50,6 +50,7 @@ PANEL_CALLS = ("idamax", "dscal", "dger", "dgemm", "dtrsm")
 """Routines that a panel calls, in the order of ``struct panel_context``."""
 SLOT_HEAD_BYTES = 64
 """``SLOT_HEAD`` of loops.c."""
+PATIENCE_S = 10.0
 TOGETHER, USUAL_FLOP_PER_S, USUAL_MEETING_S = 5, 1e10, 5e-5
 """Repetitions of a panel on several processes, which must all call it equally often, and what tells how often: the rate
 of one, and the time of a pivot."""
@@ -151,6 +152,7 @@ class _PanelContext(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in PANEL_CALLS),
         ("slots", ctypes.c_void_p),
         ("slot_bytes", ctypes.c_size_t),
+        ("patience_s", ctypes.c_double),
         ("met", ctypes.c_long),
         ("processes", ctypes.c_int),
         ("place", ctypes.c_int),
@@ -170,16 +172,18 @@ class Blas:
         A file of :func:`slot_bytes` of zeros for each process that factorises a panel with others.
     place
         Of this process among them; the first one has the block's rows.
+    patience_s
+        Longest wait for the others [s].
     """
 
-    def __init__(self, path: str, loops: str, slots: str = "", place: int = 0) -> None:
+    def __init__(self, path: str, loops: str, slots: str = "", place: int = 0, patience_s: float = PATIENCE_S) -> None:
         self.library: Any = ctypes.CDLL(path)
         self.loops: Any = ctypes.CDLL(loops)
         self.one, self.minus_one = ctypes.c_double(1.0), ctypes.c_double(-1.0)
         calls = {name: ctypes.cast(getattr(self.library, f"cblas_{name}"), ctypes.c_void_p) for name in PANEL_CALLS}
         self._shared = _map(slots) if slots else None
         at = ctypes.addressof(ctypes.c_char.from_buffer(self._shared)) if self._shared else None
-        self._context = _PanelContext(**calls, slots=at, place=place)
+        self._context = _PanelContext(**calls, slots=at, place=place, patience_s=patience_s)
 
     def update(self, left: Matrix, right: Matrix, result: Matrix) -> None:
         """Subtract left x right from the result (DGEMM)."""

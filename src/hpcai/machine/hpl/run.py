@@ -25,7 +25,7 @@ from hpcai.machine.hpl.build import HplBuild
 from hpcai.machine.hpl.input import NAME, OWN_NAME, count_solutions, write_input
 from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
 from hpcai.machine.hpl.report import HplReport, HplRun, faults_of, judge_run
-from hpcai.parsers.hpl import operations, read_hpl
+from hpcai.parsers.hpl import TIMERS, operations, read_hpl
 from hpcai.records.files import read_part
 
 logger = logging.getLogger(__name__)
@@ -311,10 +311,14 @@ def build_command(launcher: str, processes: int | str, program: str = "hpcc") ->
     return [launcher, *as_root, "--bind-to", "none", "-np", str(processes), program]
 
 
-def _try_test(test: HplTest, program: Program, raw_folder: Path, repeats: int) -> Iterator[HplRun]:
+def lacks_cores(processes: int) -> str:
+    """Return why so many processes are not started here; blank if each has a core."""
     cores = len(os.sched_getaffinity(0))
-    if test.processes > cores and not program.is_site:  # which may start them elsewhere
-        reason = f"not measured: {test.processes} processes on {cores} cores would wait for each other"
+    return f"not measured: {processes} processes on {cores} cores" if processes > cores else ""
+
+
+def _try_test(test: HplTest, program: Program, raw_folder: Path, repeats: int) -> Iterator[HplRun]:
+    if not program.is_site and (reason := lacks_cores(test.processes)):  # a site's may start them elsewhere
         yield HplRun(**test.model_dump(), reason=reason)
         return
     for attempt in range(1, ATTEMPTS + 1):
@@ -361,7 +365,7 @@ def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float
         return run.model_copy(update={"reason": f"not measured: {len(rows)} rows of results instead of {run.n}"})
     # The rate has more digits than the time.
     times_s = operations(run.order) / rows["rate_flop_per_s"]
-    time_s = float(times_s.median())
+    time_s, parts_s = float(times_s.median()), rows[[*TIMERS.values()]].dropna().median()
     failed = rows.loc[rows["verdict"] != "passed", "verdict"]
     message_rate = 1e9 * _summary_value(raw.read_text(errors="replace"), "AvgPingPongBandwidth_GBytes")
     return run.model_copy(
@@ -369,6 +373,7 @@ def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float
             "measured_time_s": _known(time_s),
             "measured_rate_flop_per_s": _known(operations(run.order) / time_s),
             "spread_ratio": _known(float(times_s.max() - times_s.min()) / time_s) if run.n > 1 else None,
+            **{str(name): _known(value) for name, value in parts_s.items()},
             "residual": _known(float(rows["residual"].max())),
             "threshold": _known(float(rows["threshold"].iloc[0])),
             "verdict": str(failed.iloc[0]) if len(failed) else "passed",

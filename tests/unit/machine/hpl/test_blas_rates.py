@@ -15,6 +15,7 @@ from scipy.linalg import lu_factor, solve_triangular
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.prediction import HplTest
 from hpcai.core.disturbance import Disturbance, Tolerance
+from hpcai.core.errors import LaunchError
 from hpcai.machine.hpl import blas_rates, routines
 from hpcai.machine.hpl.blas_rates import (
     NO_COMPILER,
@@ -210,6 +211,16 @@ def test_processes_factorise_one_panel_together(loops: str, tmp_path: Path) -> N
             np.testing.assert_allclose(upper, expected[:block], rtol=1e-8)
         below = np.vstack([panels[0][block:], panels[1]])
         np.testing.assert_allclose(np.sort(below, axis=0), np.sort(expected[block:], axis=0), rtol=1e-8)
+
+
+@with_blas
+def test_a_process_does_not_wait_for_ever_for_the_others_of_its_panel(loops: str, tmp_path: Path) -> None:
+    block, slots = 8, tmp_path / "slots"
+    slots.write_bytes(bytes(2 * slot_bytes(block)))
+    alone = Blas(str(LIBRARY), loops, str(slots), patience_s=0.05)
+    panel, upper = (np.asfortranarray(np.random.default_rng(8).random((rows, block))) for rows in (20, block))
+    with pytest.raises(LaunchError):
+        alone.factorise(panel, upper, processes=2)
 
 
 @with_blas

@@ -14,11 +14,28 @@ import pytest
 from unit.machine.hpl.test_run import GOOD, HPL_PART
 
 from hpcai.machine.hpl import run as hpl_run
-from hpcai.machine.hpl.build import FAILED, NO_COMPILER, NO_CONFIGURE, NO_SOURCE, OTHER_SOURCE, HplBuild, build_hpl
+from hpcai.machine.hpl.build import (
+    FAILED,
+    NO_COMPILER,
+    NO_CONFIGURE,
+    NO_SOURCE,
+    OTHER_SOURCE,
+    TIMED,
+    HplBuild,
+    build_hpl,
+)
 from hpcai.machine.hpl.report import HplReport
 
 MAKEFILE = "all:\\n\\tmkdir -p testing\\n\\tcp xhpl.sh testing/xhpl\\n"
-CONFIGURE = f"#!/bin/sh\nprintf '{MAKEFILE}' > Makefile\n"
+CONFIGURE = f"#!/bin/sh\nprintf '{MAKEFILE}' > Makefile\necho \"$*\" > configured\n"
+TIMERS = """\
+Max aggregated wall time rfact . . . :               0.12
++ Max aggregated wall time pfact . . :               0.08
++ Max aggregated wall time mxswp . . :               0.03
+Max aggregated wall time update  . . :               1.10
++ Max aggregated wall time laswp . . :               0.24
+Max aggregated wall time up tr sv  . :               0.02
+"""
 ASKED = [{"order": 2000, "block": 64}]
 
 
@@ -54,15 +71,22 @@ def build(source: str, folder: Path, sha256: str) -> HplBuild:
 
 
 def test_a_source_is_compiled_and_run(tmp_path):
-    part = HPL_PART.format(**GOOD).partition("HPL_time")[0]
+    part = HPL_PART.format(**GOOD).partition("HPL_time")[0].replace("||Ax-b", f"{TIMERS}||Ax-b")
     program = f"#!/bin/sh\ngrep -q 2000 HPL.dat || exit 5\ncat > HPL.out <<'END'\n{part}END\n"
     source, sha256 = archive(tmp_path, configure=CONFIGURE, xhpl_sh=program)
     built = build(source, tmp_path / "build", sha256)
     assert (built.reason, Path(built.program).name, built.compiler) == ("", "xhpl", "gcc 12")
+    assert TIMED in Path(built.program).parents[1].joinpath("configured").read_text()
     report = tmp_path / "build.json"
     report.write_text(built.model_dump_json())
     found = HplReport.model_validate_json(hpl_run.run_hpl(ASKED, tmp_path / "raw", build=report))
     (run,) = found.runs
+    assert (run.panel_time_s, run.update_time_s, run.exchange_time_s, run.substitution_time_s) == (
+        0.12,
+        1.1,
+        0.24,
+        0.02,
+    )
     assert (run.verdict, run.measured_rate_flop_per_s) == ("passed", pytest.approx(3.988e9))
     assert "-np 1" in run.command
 
@@ -115,3 +139,4 @@ def test_the_authors_source_is_compiled_and_solves_a_system(tmp_path, monkeypatc
     found = HplReport.model_validate_json(hpl_run.run_hpl(asked, tmp_path / "raw", build=tmp_path / "build.json"))
     assert [run.verdict for run in found.runs] == ["passed", "passed"]
     assert all(run.residual < run.threshold for run in found.runs)
+    assert all(run.update_time_s <= run.measured_time_s + 0.01 for run in found.runs)
