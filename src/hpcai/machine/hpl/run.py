@@ -131,7 +131,12 @@ class _Section:
             # Walking through all processes would take a core away from a rank: once is enough.
             ranks = list(self.looks[0].on_core_s) if self.looks else _find_ranks(launcher, self.program.rank)
             if ranks:
-                self.looks = [*self.looks[:1], _look(ranks)]
+                self._add(_look(ranks))
+
+    def _add(self, look: _Look) -> None:
+        """Keep the first and the last look at all ranks: of a rank that has ended, no time on a core is known."""
+        if not self.looks or look.on_core_s.keys() == self.looks[0].on_core_s.keys():
+            self.looks = [*self.looks[:1], look]
 
 
 def watch_run(
@@ -174,7 +179,7 @@ def judge(looks: list[_Look]) -> CoreUse:
         return CoreUse()
     first, last = looks[0], looks[-1]
     wall_s = last.time_s - first.time_s
-    shares = [(last.on_core_s.get(rank, 0.0) - on_core_s) / wall_s for rank, on_core_s in first.on_core_s.items()]
+    shares = [(last.on_core_s[rank] - on_core_s) / wall_s for rank, on_core_s in first.on_core_s.items()]
     steal = (last.steal_s - first.steal_s) / (wall_s * (os.cpu_count() or 1))
     return CoreUse(wall_s, min(shares, default=float("nan")), steal)
 

@@ -12,7 +12,7 @@ from hpcai.machine.hpl import run as hpl_run
 from hpcai.machine.hpl.input import count_solutions, write_input
 from hpcai.machine.hpl.library import NO_HPCC, BlasLibrary, find_blas, read_ldd
 from hpcai.machine.hpl.report import OFF_CORE, HplReport, HplRun, judge_run
-from hpcai.machine.hpl.run import CoreUse, _Look, judge, watch_run
+from hpcai.machine.hpl.run import CoreUse, Program, _Look, _Section, judge, watch_run
 
 HPL_PART = """\
 This is the DARPA/DOE HPC Challenge Benchmark version 1.5.0 October 2012
@@ -228,6 +228,19 @@ def test_the_rank_that_got_least_decides() -> None:
     assert found.cpu_ratio == pytest.approx(0.75)
     assert found.steal_ratio == pytest.approx(0.1)
     assert judge([first]).cpu_ratio != judge([first]).cpu_ratio  # unknown from a single sample
+
+
+def test_a_rank_that_has_ended_leaves_the_look_before_it_as_the_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A site's own HPL does not say when it ends, and its launcher ends after it."""
+    on_core_s = iter([1.0, 3.0, None])
+    monkeypatch.setattr(hpl_run, "_find_ranks", lambda *_: [7])
+    monkeypatch.setattr(hpl_run, "_read_on_core", lambda _: next(on_core_s))
+    section = _Section(Program.of_site(["xhpl"]), tmp_path / "HPL.out")
+    for _ in range(3):
+        section.follow(launcher=1)
+    assert [look.on_core_s for look in section.looks] == [{7: 1.0}, {7: 3.0}]
 
 
 def test_a_start_that_does_not_end_is_ended(tmp_path: Path) -> None:
