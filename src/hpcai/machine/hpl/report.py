@@ -45,7 +45,8 @@ class HplRun(BaseModel):
     """Smallest ratio of core time to wall time of any rank, while HPL's section of the output was written."""
     steal_ratio: float | None = None
     message_rate_bytes_per_s: float | None = None
-    """Between two processes, for 2 MB messages, measured by the same start; None for one process."""
+    """Between two processes, for 2 MB messages, measured by the same start of ``hpcc``, or before those of another HPL;
+    None for one process."""
     start_s: float | None = None
     """Wall time of the whole start, which also runs the other tests of HPC Challenge."""
     accepted: bool = False

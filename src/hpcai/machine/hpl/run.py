@@ -24,6 +24,7 @@ from hpcai.core.programs import say_ending
 from hpcai.machine.hpl.build import HplBuild
 from hpcai.machine.hpl.input import NAME, OWN_NAME, count_solutions, write_input
 from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
+from hpcai.machine.hpl.pingpong import measure_message_rate
 from hpcai.machine.hpl.report import HplReport, HplRun, faults_of, judge_run
 from hpcai.parsers.hpl import TIMERS, operations, read_hpl
 from hpcai.records.files import read_part
@@ -59,6 +60,8 @@ class Program:
         What the output says when HPL begins and ends; blank: the whole start is HPL.
     environment
         Variables of its own.
+    message_rate_bytes_per_s
+        Between two processes, where its output does not tell it; None: not known.
     """
 
     words: tuple[str, ...]
@@ -68,6 +71,7 @@ class Program:
     begin: bytes = b"Begin of HPL section."
     end: bytes = b"End of HPL section."
     environment: Mapping[str, str] = field(default_factory=dict)
+    message_rate_bytes_per_s: float | None = None
 
     @classmethod
     def of_site(cls, words: Sequence[str]) -> "Program":
@@ -79,6 +83,11 @@ class Program:
     def command(self, processes: int) -> list[str]:
         """Return the command of a start."""
         return [word.replace("{processes}", str(processes)) for word in self.words]
+
+    def start_other(self, other: str) -> list[str]:
+        """Return the command that starts another program, without arguments, on two processes."""
+        place = max(index for index, word in enumerate(self.words) if Path(word).name[:COMM] == self.rank)
+        return [*replace(self, words=self.words[:place]).command(2), other]
 
     @property
     def is_site(self) -> bool:
@@ -265,6 +274,9 @@ def run_hpl(
     runs: list[HplRun] = []
     solutions = count_solutions(wanted, repeats)
     with machine_to_itself(logger.info):
+        if program.is_site and any(test.processes > 1 for test in wanted):
+            rate = measure_message_rate(program.start_other, raw_folder, program.environment)
+            program = replace(program, message_rate_bytes_per_s=rate)
         for test in wanted:
             take_rates(test)
             runs += _try_test(test, program, raw_folder, solutions[test])
@@ -355,7 +367,10 @@ def _run_once(test: HplTest, program: Program, raw_folder: Path, attempt: int, r
         if not output.is_file():
             return run.model_copy(update={"reason": f"not measured: {program.rank} left no {program.output_name}"})
         shutil.copyfile(output, raw)
-    return judge_run(read_run(run.model_copy(update={"raw": raw.name}), raw, times.use, times.steal, times.start_s))
+    read = read_run(run.model_copy(update={"raw": raw.name}), raw, times.use, times.steal, times.start_s)
+    if test.processes > 1 and program.is_site:
+        read = read.model_copy(update={"message_rate_bytes_per_s": program.message_rate_bytes_per_s})
+    return judge_run(read)
 
 
 def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float | None, start_s: float) -> HplRun:

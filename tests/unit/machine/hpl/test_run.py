@@ -1,6 +1,7 @@
 """Starts of HPL: the input file, the output of a stand-in launcher, and the verdict on a run."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from hpcai.core.errors import LaunchError
 from hpcai.machine.hpl import run as hpl_run
 from hpcai.machine.hpl.input import count_solutions, write_input
 from hpcai.machine.hpl.library import NO_HPCC, BlasLibrary, find_blas, read_ldd
+from hpcai.machine.hpl.pingpong import measure_message_rate
 from hpcai.machine.hpl.report import OFF_CORE, HplReport, HplRun, judge_run
-from hpcai.machine.hpl.run import CoreUse, Program, _Look, _Section, judge, watch_run
+from hpcai.machine.hpl.run import CoreUse, Program, _Look, _Section, build_command, judge, watch_run
 
 HPL_PART = """\
 This is the DARPA/DOE HPC Challenge Benchmark version 1.5.0 October 2012
@@ -284,6 +286,27 @@ def test_a_sites_own_hpl_is_run_and_read(tmp_path: Path, redirect: str) -> None:
     assert (tmp_path / "raw" / run.raw).read_text() == part
     # Nobody saw its ranks: it is no run to validate a model with, but its rate is HPL's.
     assert not run.accepted
+
+
+def test_another_program_starts_as_the_sites_hpl_does() -> None:
+    program = Program.of_site(["mpirun", "--bind-to", "core", "-np", "{processes}", "/opt/hpl/bin/xhpl", "--quiet"])
+    assert program.start_other("/tmp/other") == ["mpirun", "--bind-to", "core", "-np", "2", "/tmp/other"]
+
+
+@pytest.mark.skipif(
+    shutil.which("mpicc") is None or hpl_run.find_launcher() is None, reason="no mpicc or no mpirun (libopenmpi-dev)"
+)
+def test_messages_have_a_measured_rate(tmp_path: Path) -> None:
+    launcher = build_command(hpl_run.find_launcher() or "", 2)[:-1]
+    rate = measure_message_rate(lambda program: [*launcher, "--oversubscribe", program], tmp_path, {})
+    assert rate is not None
+    assert 1e7 < rate < 1e12
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [["/nowhere/mpirun"], ["false"], ["true"]])
+def test_messages_that_cannot_be_timed_have_no_rate(tmp_path: Path, command: list[str]) -> None:
+    assert measure_message_rate(lambda program: [*command, program], tmp_path, {}) is None
 
 
 def test_a_sites_hpl_that_is_not_there_or_fails_has_a_reason(tmp_path: Path) -> None:
