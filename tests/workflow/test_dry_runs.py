@@ -116,7 +116,8 @@ def test_hpl_is_compiled_where_the_machine_file_names_its_source_and_no_command(
 
 
 def test_reports_show_the_predictions_that_are_there(project):
-    tables = [f"results/tables/hpl_{name}.{kind}" for name in ("rates", "validation") for kind in ("csv", "parquet")]
+    names = ("rates", "validation", "parts")
+    tables = [f"results/tables/hpl_{name}.{kind}" for name in names for kind in ("csv", "parquet")]
     for name in ["results/predict/box/blas_rates.json", "results/predict/box/hpl.json", *tables]:
         file = project.directory / name
         file.parent.mkdir(parents=True, exist_ok=True)
