@@ -16,9 +16,7 @@ from hpcai.predict.hpl_validation import NO_RATES, SHAPE, average_rates, part_ti
 
 COLUMNS = columns_of("hpl_parts")
 REST = "broadcast and waiting"
-NO_TIMERS = Message(
-    "hpl_parts.no_timers", "not measured: this HPL was compiled without its timers (HPL_DETAILED_TIMING), as hpcc is"
-)
+NO_TIMERS = Message("hpl_parts.no_timers", "this HPL was compiled without its timers, as hpcc is")
 
 
 def compare_parts(runs: pd.DataFrame, rates: pd.DataFrame) -> pd.DataFrame:
