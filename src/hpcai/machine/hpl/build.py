@@ -28,7 +28,7 @@ LIMITS = UnpackLimits(content_bytes=200_000_000, files=20_000)
 WEB = ("https://", "http://")
 PROGRAM = Path("testing/xhpl")
 TIMED = "-DHPL_DETAILED_TIMING"
-"""HPL prints the times of its parts; reading the clock for them takes some microseconds for each column."""
+"""HPL prints the times of its parts."""
 BLAS = re.compile(r"^\s*(lib(?:openblas|blis|mkl|blas|f77blas|atlas|essl|armpl|sci_)[\w.+-]*) => (\S+)", re.MULTILINE)
 NO_COMPILER = Message("build.no_compiler", "{program} is not on the PATH: load the site's MPI, or name its module")
 OTHER_SOURCE = Message(

@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -33,19 +32,18 @@ def measure_message_rate(
         try:
             _call(compiling, {})
             said = _call(start(str(program)), environment)
-        except subprocess.CalledProcessError as error:
-            logger.warning("the rate of messages was not measured: %s: %s", error, error.stderr.strip()[-300:])
-            return None
         except (OSError, subprocess.SubprocessError) as error:
-            logger.warning("the rate of messages was not measured: %s", error)
+            logger.warning("the rate of messages was not measured: %s: %s", error, getattr(error, "stderr", None) or "")
             return None
     found = re.search(r"^message_rate_bytes_per_s=(\S+)$", said, re.MULTILINE)
-    return float(found[1]) if found else None
+    if found is None:
+        logger.warning("the rate of messages was not measured: no two processes of one MPI program started: %s", said)
+        return None
+    return float(found[1])
 
 
 def _call(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    words = [shutil.which(command[0]) or command[0], *command[1:]]
     return subprocess.run(
-        words, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
-        timeout=LONGEST_S,
+        command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        check=True, timeout=LONGEST_S,
     ).stdout  # fmt: skip
