@@ -122,6 +122,10 @@ class Cluster:
         entered = _enter(_first_process(self._nodes[node], depth=2))
         return self.run(*entered, *command, check=check, **options)
 
+    def on_bridge(self, *command) -> subprocess.CompletedProcess:
+        """Run a command where the bridge is; its ports have the names of the nodes."""
+        return self.run(*_enter(_first_process(self._head, depth=1)), *command)
+
     def jobs(self) -> dict[str, str]:
         """Return the state, such as RUNNING or TIMEOUT, of each job that Slurm still remembers."""
         lines = self.run("squeue", "--noheader", "--states=all", "--format=%i %T").stdout.splitlines()
@@ -144,8 +148,7 @@ class Cluster:
 
     def crash(self, node: str) -> None:
         """Take a node off the network and end all its processes at once; no one is told."""
-        links = _enter(_first_process(self._head, depth=1))
-        self.run(*links, "ip", "link", "set", node, "down")
+        self.on_bridge("ip", "link", "set", node, "down")
         process = self._nodes.pop(node)
         _first_process(process, depth=2).kill()
         process.wait()

@@ -1,9 +1,9 @@
-"""Acceptance on a real Slurm: healthy nodes pass; one whose matrix products a limit slows is found."""
+"""Acceptance on a real Slurm: healthy nodes pass; a node with slow products, storage or link is found."""
 
 import csv
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -19,7 +19,7 @@ from hpcai.machine.ceilings.sampling import Sample
 from hpcai.records.acceptance import NONE_YET, NOT_PASSED, Accepted
 from hpcai.records.files import read_part
 
-CPU = Path("/sys/fs/cgroup/cpu")
+CPU, STORAGE = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup/blkio")  # controllers of cgroup v1
 PERIOD_US = 100_000
 CORES = 2  # of the machine file
 # Least distance from the wanted loss, in rates that noise moves by a few percent, and attempts to come that near.
@@ -31,6 +31,9 @@ SETTINGS = {
     "benchmark": "slow", "training_steps": 80,
 }  # fmt: skip
 AGAIN = ("acceptance", "--forcerun", "measure_acceptance")
+# Of a healthy node where the kernel limits them: less than this machine gives three nodes at once, whatever it does.
+STORAGE_BYTES_PER_S, LINK_BIT_PER_S = 40e6, 400e6
+LIMITED = SETTINGS | {"at_once": None, "passes": 5, "repeats": 3, "measure_s": 30}
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +50,55 @@ def campaign(cluster, tmp_path_factory):
 
 
 @contextmanager
-def limited(cluster, node):
-    """A group of all processes of a node, jobs to come as well, whose quota of processor time the block sets."""
-    group = CPU / f"hpcai-{os.getpid()}"
+def grouped(cluster, node, controller):
+    """A control group of all processes of a node, jobs to come as well; its limits end with it."""
+    group = controller / f"hpcai-{os.getpid()}-{node}"
     try:
         group.mkdir()
-        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
     except OSError as error:
-        pytest.skip(f"needs the cpu controller of cgroup v1: {error}")
+        pytest.skip(f"needs the {controller.name} controller of cgroup v1: {error}")
     try:
         move(processes_of(cluster, node), group)
         yield group
     finally:
-        set_cores(group, None)
-        move(processes_of(cluster, node), CPU)
+        move(processes_of(cluster, node), controller)
         cluster.wait_for(lambda: not (group / "cgroup.procs").read_text().split(), 30, "the group to be empty")
         group.rmdir()
+
+
+@contextmanager
+def limited(cluster, node):
+    """A group of a node whose quota of processor time the block sets."""
+    with grouped(cluster, node, CPU) as group:
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        try:
+            yield group
+        finally:
+            set_cores(group, None)
+
+
+@contextmanager
+def storage_of(cluster, node, bytes_per_s):
+    """All files of a node are written and read no faster than that."""
+    device = os.stat(cluster.scratch).st_dev
+    disk = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+    disk = disk.parent if (disk / "partition").exists() else disk  # limits apply to whole disks
+    with grouped(cluster, node, STORAGE) as group:
+        for way in ("read", "write"):
+            number = (disk / "dev").read_text().strip()
+            (group / f"blkio.throttle.{way}_bps_device").write_text(f"{number} {int(bytes_per_s)}")
+        yield
+
+
+@contextmanager
+def link_of(cluster, node, bit_per_s):
+    """The bridge sends a node no more than that."""
+    limit = ["tbf", "rate", f"{int(bit_per_s)}bit", "burst", "256kb", "limit", "4mb"]
+    cluster.on_bridge("tc", "qdisc", "replace", "dev", node, "root", *limit)
+    try:
+        yield
+    finally:
+        cluster.on_bridge("tc", "qdisc", "delete", "dev", node, "root")
 
 
 def set_cores(group, cores):
@@ -113,10 +149,10 @@ def move(processes, group):
             continue
 
 
-def verdicts(campaign):
+def verdicts(campaign, measure="all"):
     """Verdicts by subject, from the table."""
     with (campaign.folder / "results/acceptance/acceptance.csv").open() as table:
-        return {row["subject"]: row["verdict"] for row in csv.DictReader(table) if row["measure"] == "all"}
+        return {row["subject"]: row["verdict"] for row in csv.DictReader(table) if row["measure"] == measure}
 
 
 @pytest.mark.slow
@@ -157,3 +193,23 @@ def test_a_slowed_node_is_found(campaign, share):
     campaign.hpcai("discard", f"results/runs/{RUN}", "--reason", "again")
     assert campaign.run(f"results/runs/{RUN}/r1/record.json", "--restart-times", "0") != 0
     told(campaign.output, NOT_PASSED)
+
+
+@pytest.mark.slow
+def test_slow_storage_and_a_slow_link_are_found(campaign):
+    """Of a tenth, of one node each. All nodes have limits: the machine's own rates change by more than that."""
+    edit_yaml(campaign.folder / "config/tiny.yaml", acceptance=LIMITED)
+    slower = {storage_of: "n2", link_of: "n3"}
+    usual = {storage_of: STORAGE_BYTES_PER_S, link_of: LINK_BIT_PER_S}
+    with ExitStack() as limits:
+        for limit, slow in slower.items():
+            for node in campaign.cluster.nodes:
+                rate = usual[limit] * (0.9 if node == slow else 1)
+                limits.enter_context(limit(campaign.cluster, node, rate))
+        assert campaign.run(*AGAIN) == 0, campaign.output
+    status, said = campaign.hpcai("acceptance")
+    assert status in {2, 3}, said
+    of_storage = [f"{place} {way}" for place in ("scratch", "shared storage") for way in ("write and fsync", "read")]
+    for measure, slow in dict.fromkeys(of_storage, "n2") | {"allreduce bandwidth, best pair": "n3"}.items():
+        found = verdicts(campaign, measure)
+        assert {node for node in found if found[node] in {"suspicious", "broken"}} == {slow}, (measure, found)

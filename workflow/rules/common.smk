@@ -35,7 +35,7 @@ def checkout():
     rules = Path(str(workflow.current_basedir.get_path_or_uri(secret_free=True)))
     if rules.is_dir():
         return rules.parents[1]
-    from hpcai.measure.provenance import source_root
+    from hpcai.core.checkout import source_root
 
     root = source_root()
     if root is None:

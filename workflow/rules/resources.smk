@@ -12,6 +12,7 @@ from snakemake.logging import logger
 
 from hpcai.config.sharing import Sharing
 from hpcai.launchers.registry import default_launcher
+from hpcai.slurm.sbatch_request import WHOLE_NODES
 
 if workflow.is_main_process:
     from hpcai.campaign.controller_note import this_controller, write_note
@@ -71,10 +72,10 @@ LAUNCHER = (
 def whole_nodes(nodes, limit_s):
     """Resources that a measuring job requests: whole nodes for itself, which its launcher divides among the ranks.
 
-    The name `mpi` keeps Snakemake's Slurm executor from wrapping the job into a step of one node.
+    Its name, `mpi`, keeps Snakemake's Slurm executor from wrapping the job into a step of one node.
     """
     machine = CAMPAIGN.machine
-    asked = {"nodes": nodes, "mpi": "launcher", "runtime": int(-(-limit_s // 60))}
+    asked = {"nodes": nodes, WHOLE_NODES: "launcher", "runtime": int(-(-limit_s // 60))}
     asked |= {"tasks_per_node": machine.cores_per_node, "cpus_per_task": 1}
     asked |= {"mem_mb": machine.memory_bytes // 2**20}
     asked |= {"slurm_extra": "--exclusive --no-requeue"}

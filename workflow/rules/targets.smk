@@ -70,16 +70,16 @@ rule rounds:
 # Rules that measure, compute for long or move data run on nodes. All others run where Snakemake runs; set here for all,
 # because rules derived with `use rule` do not inherit `localrule`.
 ON_NODES = {
-    *["prepare_data", "pack_data", "train", "train_together", "profile_run"],
-    *["measure_ceiling", "measure_storage", "measure_allreduce", "count_work"],
-    *["measure_kernels", "measure_reference_steps", "run_hpl"],
-    "build_hpl",
-    "list_layers",
-    "measure_acceptance",
+    *["prepare_data", "pack_data", "count_work", "list_layers"],
     # Where none may be measured it writes empty tables, which is no work for a node; targets are not known here.
     *(["fit_kernels"] if OF_MACHINE["kernel_times"] else []),
 }
 # If another workflow uses this one as a module, only rules from here count.
 ON_NODES = {workflow.modifier.modify_rulename(name) for name in ON_NODES}
-HERE = {one.name for one in workflow.modifier.rules} - ON_NODES
-workflow.localrules(*sorted(HERE))
+workflow.localrules(
+    *sorted(
+        one.name
+        for one in workflow.modifier.rules
+        if one.name not in ON_NODES and WHOLE_NODES not in one.resources
+    )
+)

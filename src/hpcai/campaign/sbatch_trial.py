@@ -14,9 +14,9 @@ from hpcai.campaign.child import snakemake_program
 from hpcai.config.plans import Campaign
 from hpcai.config.reading import Problems, read_yaml
 from hpcai.config.study import configuration_folder
+from hpcai.core.checkout import source_root
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
-from hpcai.measure.provenance import source_root
 from hpcai.slurm.sbatch_request import (
     FROM_STUDY,
     REMEDIES,

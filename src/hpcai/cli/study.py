@@ -93,9 +93,9 @@ def estimate(
     from hpcai.campaign.estimate import Places, estimate_campaign
     from hpcai.campaign.estimate_text import say_estimate
     from hpcai.config.load import load_study_file
+    from hpcai.core.checkout import source_root
     from hpcai.core.errors import ConfigError
     from hpcai.core.files import write_asked_json
-    from hpcai.measure.provenance import source_root
 
     likely = like or []
     for folder in likely:

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from hpcai.config.acceptance import Acceptance
 from hpcai.config.base import Count, Engine, Name, SafePath, Seed, Settings, Text
 from hpcai.config.prediction import Prediction
+from hpcai.core.checkout import source_root
 from hpcai.core.disturbance import Tolerance
 from hpcai.core.messages import Message
 from hpcai.core.units import Seconds
@@ -136,9 +137,10 @@ def configuration_folder(study_file: Path, config_dir: str | None = None, otherw
     config_dir
         The study's key, which takes precedence.
     otherwise
-        The folder if none above the file has machines; default: that of the file.
+        The folder if none above the file has machines; default: config/ of the checkout, or the file's own folder.
     """
     if config_dir:
         return Path(config_dir)
-    above = study_file.absolute().parents
-    return next((folder for folder in above if (folder / "machines").is_dir()), otherwise or study_file.parent)
+    clone = source_root()
+    last = otherwise or (clone / "config" if clone else study_file.parent)
+    return next((folder for folder in study_file.absolute().parents if (folder / "machines").is_dir()), last)

@@ -20,11 +20,12 @@ from uuid import UUID
 
 from hpcai.config.machine import Software
 from hpcai.config.runs import RunPlan
+from hpcai.core.checkout import source_root
 from hpcai.core.errors import LaunchError
 from hpcai.core.extras import require
 from hpcai.core.messages import Message
 from hpcai.launchers.registry import find_launcher
-from hpcai.measure.provenance import software_facts, source_root
+from hpcai.measure.provenance import software_facts
 
 NOT_LOADED = Message(
     "container.not_loaded",

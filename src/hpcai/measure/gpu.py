@@ -13,6 +13,7 @@ import yaml
 
 from hpcai.config.runs import RunPlan
 from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
+from hpcai.core.checkout import source_root
 from hpcai.core.disturbance import Disturbance
 from hpcai.core.errors import ConfigError, HpcaiError
 from hpcai.core.machine_lock import machine_to_itself
@@ -28,7 +29,6 @@ from hpcai.machine.steps.measure import Case, TooLargeError, model_traffic, time
 from hpcai.machine.steps.report import PROGRAM, TRACE, StepPrecision, StepReport
 from hpcai.machine.subprocess_measure import DeviceKind
 from hpcai.measure.gpu_tables import Energy, Measured, ceiling_rows, kernel_rows, step_rows
-from hpcai.measure.provenance import source_root
 from hpcai.metrics.cells import number_or_nan
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.metrics.profiles.kernels import kernel_breakdown

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-import hpcai
+from hpcai.core.checkout import source_root
 from hpcai.core.files import file_sha256
 from hpcai.core.processor import processor_facts
 from hpcai.launchers.registry import LAUNCHERS
@@ -45,12 +45,6 @@ KERNEL_SETTINGS = {
     "transparent_hugepages": "/sys/kernel/mm/transparent_hugepage/enabled",
 }
 """What a site sets that changes speed, and where the kernel tells it."""
-
-
-def source_root() -> Path | None:
-    """Return the checkout that the library runs from; None for an installed package."""
-    root = Path(hpcai.__file__).resolve().parents[2]
-    return root if (root / "requirements.lock").is_file() else None
 
 
 def environment_lock(prefix: str | Path = sys.prefix) -> str:

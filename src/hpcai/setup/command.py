@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from hpcai.core.checkout import source_root
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message
-from hpcai.measure.provenance import source_root
 from hpcai.setup.ask import Answers, ask_here
 from hpcai.setup.files import open_gaps, study_files
 from hpcai.setup.machine_values import (

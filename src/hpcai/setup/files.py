@@ -17,7 +17,7 @@ from hpcai.setup.site import ProfileValues, Site, Value
 GAP = "GAP"
 MACHINE_RULES = (
     *("measure_ceiling", "measure_storage", "measure_allreduce"),
-    *("measure_kernels", "measure_blocks", "measure_reference_steps", "run_hpl"),
+    *("measure_kernels", "measure_blocks", "measure_reference_steps", "build_hpl", "run_hpl"),
 )
 """Rules that use `MACHINE_LIMIT_S` of workflow/rules/resources.smk."""
 _GAP = re.compile(rf"#\s*{GAP} (?P<key>[\w.]+): (?P<what>.*)")

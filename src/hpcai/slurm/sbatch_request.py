@@ -11,7 +11,7 @@ CHANGE_REQUEST = Message("sbatch_request.change_request", "change what the job r
 
 Resources = Mapping[str, str | int]
 WHOLE_NODES = "mpi"
-"""A job with this resource requests whole nodes of the machine file (`whole_nodes` in workflow/rules/common.smk)."""
+"""A job with this resource requests whole nodes of the machine file (`whole_nodes` in workflow/rules/resources.smk)."""
 RUNS = ("train", "train_together", "profile_run")
 """Rules with the study's time limit; all others that request whole nodes have a fixed one."""
 FROM_STUDY = {

@@ -8,6 +8,7 @@ import pytest
 from unit.refusals import refused
 
 from hpcai.core.accelerators import Accelerator
+from hpcai.core.checkout import source_root
 from hpcai.core.disturbance import Disturbance
 from hpcai.core.errors import ConfigError, LaunchError, MissingExtraError
 from hpcai.machine.ceilings.sampling import CeilingReport, NotMeasured, Sample, report_of
@@ -37,7 +38,6 @@ from hpcai.measure.gpu_tables import (
     say_steps,
     step_rows,
 )
-from hpcai.measure.provenance import source_root
 from hpcai.metrics.profiles.kernels import kernel_breakdown
 from hpcai.report.own_pages import write_page_of_device
 
