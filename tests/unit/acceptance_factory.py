@@ -66,7 +66,7 @@ def simulate(random, slowed=None, measures=None, *, hosts=HOSTS, pairs=4):
     pairs
         Rounds of pairs.
     """
-    from hpcai.measure.acceptance import chosen_rounds
+    from hpcai.measure.acceptance_links import chosen_rounds
 
     slowed = slowed or {}
     series = []

@@ -10,6 +10,7 @@ import yaml
 from workflow_project import ROOT, Project, call_snakemake, edit_yaml
 
 from hpcai.machine.subprocess_measure import TOO_MANY_THREADS
+from hpcai.setup.files import MACHINE_RULES
 
 PROFILES = sorted(path.parent.name for path in (ROOT / "profiles").glob("*/config.yaml"))
 SLURM = ("site", "slurm", "slurm-gpu")
@@ -127,3 +128,24 @@ def test_a_restart_without_a_profile_makes_again_what_a_killed_controller_left(t
         file.parent.mkdir(parents=True)
         file.touch()
     assert project.dry_run(left)["prepare_data"] == 1
+
+
+def test_what_requests_whole_nodes_runs_on_them(cluster_study):
+    """A rule that is local runs on the login node, whatever it requests; a dry run does not tell which are."""
+    told = cluster_study.directory / "told.json"
+    (cluster_study.directory / "Snakefile").write_text(
+        f"include: {str(ROOT / 'Snakefile')!r}\nimport json\n"
+        "whole = [one.name for one in workflow.rules if 'mpi' in one.resources]\n"
+        f"open({str(told)!r}, 'w').write(json.dumps([sorted(whole), sorted(workflow._localrules)]))\n"
+    )
+    files = ["--snakefile", cluster_study.directory / "Snakefile", "--directory", cluster_study.directory]
+    files += ["--configfile", cluster_study.study, "--config", f"config_dir={cluster_study.study.parent}"]
+    done = call_snakemake("--dry-run", TRAIN, *files)
+    assert done.returncode == 0, done.stdout
+    whole, here = map(set, json.loads(told.read_text()))
+    runs = {"train", "train_together", "profile_run", "measure_acceptance"}
+    # `hpcai init` writes the time limit of these into a profile.
+    assert whole == runs | set(MACHINE_RULES)
+    assert not here & whole
+    assert not here & {"prepare_data", "pack_data", "count_work"}
+    assert {"collect_runs", "predict_published"} <= here

@@ -23,6 +23,8 @@ if CAMPAIGN.study.measure:
             **whole_nodes(
                 CAMPAIGN.study.acceptance.nodes or CAMPAIGN.machine.nodes,
                 CAMPAIGN.study.acceptance.limit_s,
+                # A node that fails is a result, and the others go on.
+                "--no-kill",
             ),
         params:
             plan=acceptance_plan,

@@ -69,7 +69,7 @@ LAUNCHER = (
 )
 
 
-def whole_nodes(nodes, limit_s):
+def whole_nodes(nodes, limit_s, *options):
     """Resources that a measuring job requests: whole nodes for itself, which its launcher divides among the ranks.
 
     Its name, `mpi`, keeps Snakemake's Slurm executor from wrapping the job into a step of one node.
@@ -78,7 +78,7 @@ def whole_nodes(nodes, limit_s):
     asked = {"nodes": nodes, WHOLE_NODES: "launcher", "runtime": int(-(-limit_s // 60))}
     asked |= {"tasks_per_node": machine.cores_per_node, "cpus_per_task": 1}
     asked |= {"mem_mb": machine.memory_bytes // 2**20}
-    asked |= {"slurm_extra": "--exclusive --no-requeue"}
+    asked |= {"slurm_extra": " ".join(["--exclusive --no-requeue", *options])}
     if machine.accelerators_per_node:
         asked |= {
             "gres": f"gpu:{machine.accelerators_per_node}",

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from hpcai.config.acceptance import Acceptance
 from hpcai.config.runs import RunPlan
 from hpcai.core.logs import log_to
-from hpcai.measure.acceptance import Asked, measure_machine
+from hpcai.measure.acceptance import measure_machine
+from hpcai.measure.acceptance_nodes import Asked
 from hpcai.measure.inputs import Inputs
 from hpcai.records.files import write_sealed
 

@@ -1,7 +1,9 @@
 """The short trainings of an acceptance: one on every node at the same time, and one on all nodes together."""
 
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +17,8 @@ from hpcai.measure.attempts import attempt_name
 from hpcai.measure.claim import Guard
 from hpcai.measure.container import require_training
 from hpcai.measure.inputs import Inputs
+from hpcai.measure.interruption import Interruption
+from hpcai.measure.room import NoRoomError
 from hpcai.measure.supervise import Measurement, Run, Start, scratch_folder
 from hpcai.records.acceptance import Kind, Series
 from hpcai.records.files import RAW, check_raw_file
@@ -34,12 +38,24 @@ NO_BATCH = Message(
 TOO_FEW_STEPS = Message(
     "acceptance.too_few_steps", "ended after {steps} steps, expected at least {least}; choose a longer training"
 )
+SHORTEST_S = 60.0
+"""Trainings that would have less time are not started [s]."""
 Means = tuple[Inputs, str, Guard]
 """The data, the launcher, and what may end a training."""
+Place = tuple[str, ...]
+"""Nodes that train together."""
+
+
+@dataclass(frozen=True)
+class Until:
+    """When trainings must have ended [s, monotonic], and what is said of those that have no time."""
+
+    end_s: float
+    words: Said
 
 
 def train_for_acceptance(
-    plan: RunPlan, settings: Acceptance, hosts: Sequence[str], means: Means, folder: Path
+    plan: RunPlan, settings: Acceptance, hosts: Sequence[str], means: Means, folder: Path, until: Until
 ) -> Iterator[Series]:
     """Yield the throughput of a training on every node, and of one on all of them.
 
@@ -55,37 +71,78 @@ def train_for_acceptance(
         Data, launcher, and what may end it.
     folder
         Gets the runs.
+    until
+        The end of the acceptance.
     """
-    at_once = settings.at_once or len(hosts)
+    at_once = settings.at_once or max(len(hosts), 1)
+    lost = set[str]()
     for start in range(0, len(hosts), at_once):
-        group = [(host,) for host in hosts[start : start + at_once]]
-        yield from _train(plan, group, means, folder)
-    if len(hosts) > 1:
-        yield from _train(plan, [tuple(hosts)], means, folder)
+        for one in _train(plan, [(host,) for host in hosts[start : start + at_once]], means, folder, until):
+            lost |= set(one.nodes) if one.failed else set()
+            yield one
+    whole = tuple(host for host in hosts if host not in lost)
+    if len(whole) > 1:
+        yield from _train(plan, [whole], means, folder, until)
 
 
-def _train(plan: RunPlan, places: Sequence[tuple[str, ...]], means: Means, folder: Path) -> Iterator[Series]:
-    """Train on some groups of nodes at the same time; a training that is not possible has failed everywhere."""
+def _train(plan: RunPlan, places: Sequence[Place], means: Means, folder: Path, until: Until) -> Iterator[Series]:
+    """Train on some groups of nodes at the same time.
+
+    A node that is lost, or lacks room, has failed, and the others train again without it. A training that is not
+    possible for another reason has failed everywhere.
+    """
+    left = list(places)
+    while left:
+        bad: Mapping[str, str]
+        try:
+            yield from _together(plan, left, means, folder, until)
+            return
+        except Interruption as error:
+            bad = dict.fromkeys(error.lost_nodes, error.reason)
+            if not bad.keys() & {host for hosts in left for host in hosts}:
+                raise
+            means[2].signals.go_on()
+        except NoRoomError as error:
+            bad = error.nodes
+        except (LaunchError, DatasetError, MissingExtraError, StagingError) as error:
+            bad = {host: str(error) for hosts in left for host in hosts}
+        yield from _failures(left, bad)
+        whole = [tuple(host for host in hosts if host not in bad) for hosts in left]
+        left = [hosts for hosts in whole if hosts]
+
+
+def _failures(places: Sequence[Place], bad: Mapping[str, str]) -> Iterator[Series]:
+    """Yield a failed training for each bad node, or for all nodes if none of them is left."""
+    for hosts in places:
+        if len(hosts) > 1 and not set(hosts) - bad.keys():
+            yield _series(hosts, reason=bad[hosts[0]])
+            continue
+        for host in hosts:
+            if host in bad:
+                measure = MACHINE if len(hosts) > 1 else NODE
+                yield _series((host,), reason=bad[host]).model_copy(update={"measure": measure})
+
+
+def _together(plan: RunPlan, places: Sequence[Place], means: Means, folder: Path, until: Until) -> Iterator[Series]:
+    """Train once on all places at the same time."""
     inputs, launcher, guard = means
     logger.info("training on %s", "; ".join(map(", ".join, places)))
-    try:
-        own = _sized(plan, len(places[0]))
-        if isinstance(own, str):  # says nothing about the nodes
-            yield from (_series(hosts, reason=own).model_copy(update={"failed": False}) for hosts in places)
-            return
-        require_training(own, launcher)
-        runs, ranks, name = _runs(own, places, folder)
-        made = Measurement(runs, ranks, scratch_folder(own, name), inputs, Start(launcher), guard)
-        _ = made.data
-        records = made.make() or ()
-    except (LaunchError, DatasetError, MissingExtraError, StagingError) as error:
-        yield from (_series(hosts, reason=str(error)) for hosts in places)
+    own, left_s = _sized(plan, len(places[0])), until.end_s - time.monotonic()
+    if isinstance(own, str) or left_s < SHORTEST_S:  # says nothing about the nodes
+        words = own if isinstance(own, str) else until.words
+        yield from (_series(hosts, reason=words).model_copy(update={"failed": False}) for hosts in places)
         return
-    for hosts, run, record in zip(places, runs, records, strict=True):
+    limits = own.limits.model_copy(update={"run_s": min(own.limits.run_s, left_s)})
+    own = own.model_copy(update={"limits": limits})
+    require_training(own, launcher)
+    runs, ranks, name = _runs(own, places, folder)
+    made = Measurement(runs, ranks, scratch_folder(own, name), inputs, Start(launcher), guard)
+    _ = made.data
+    for hosts, run, record in zip(places, runs, made.make() or (), strict=True):
         yield _of_record(hosts, run, record)
 
 
-def _runs(plan: RunPlan, places: Sequence[tuple[str, ...]], folder: Path) -> tuple[tuple[Run, ...], Ranks, str]:
+def _runs(plan: RunPlan, places: Sequence[Place], folder: Path) -> tuple[tuple[Run, ...], Ranks, str]:
     name = attempt_name()
     shares = [tuple(NodeShare(host=host, cores=()) for host in hosts) for hosts in places]
     runs = tuple(

@@ -32,11 +32,14 @@ FROM_OUTSIDE = Message("interruption.from_outside", "ended from outside by {sign
 
 
 class Interruption(BaseException):
-    """Unwinds an interrupted measurement; not an Exception, so that no handler in between catches it."""
+    """Unwinds an interrupted measurement; not an Exception, so that no handler in between catches it.
 
-    def __init__(self, reason: str, signal_number: int) -> None:
+    With ``lost_nodes`` these nodes ended it, not a signal: who measures the nodes themselves may go on without them.
+    """
+
+    def __init__(self, reason: str, signal_number: int, lost_nodes: Sequence[str] = ()) -> None:
         super().__init__(reason)
-        self.reason, self.signal_number = reason, signal_number
+        self.reason, self.signal_number, self.lost_nodes = reason, signal_number, tuple(lost_nodes)
 
 
 class Signals:
@@ -57,7 +60,7 @@ class Signals:
 
     def go_on(self) -> None:
         """Handle signals again before starting more work; raise Interruption for one that arrived meanwhile."""
-        self._held_back = False
+        self._held_back, self._noted = False, False
         if self._missed is not None:
             self.interrupt(self._missed)
 
@@ -86,11 +89,11 @@ class Signals:
         if job is not None and is_ending(job):
             self.give_up(words_of(job, signal.SIGTERM))
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, reason: str, lost_nodes: Sequence[str] = ()) -> None:
         """Raise Interruption for a reason without a signal, even while signals are only recorded."""
         if not self._noted:
             self._noted = True
-            self._unwind(reason, signal.SIGTERM)
+            self._unwind(reason, signal.SIGTERM, lost_nodes)
 
     def require_job(self, endings: Mapping[Path, Ending]) -> None:
         """Interrupt if the job was interrupted: ranks that Slurm ended with their job, or lost, are no result.
@@ -109,7 +112,8 @@ class Signals:
         if lost:
             # Slurm may know more, but this is enough.
             self.interrupt_if_job_ends(ASK_S)
-            self.give_up(f"a node of the run was lost ({lost})")
+            job = own_job()
+            self.give_up(f"a node of the run was lost ({lost})", down_nodes(job.nodes, ASK_S) if job else ())
         elif bad:
             self.interrupt_if_job_ends()
 
@@ -117,11 +121,11 @@ class Signals:
         """Interrupt if ranks failed and nodes do not answer: Slurm may not have noticed yet."""
         if silent and any(ending.is_bad for ending in endings):
             names, do = " and ".join(dict.fromkeys(silent)), "do" if len({*silent}) > 1 else "does"
-            self.give_up(f"node{'s' * (do == 'do')} {names} {do} not answer any more")
+            self.give_up(f"node{'s' * (do == 'do')} {names} {do} not answer any more", silent)
 
-    def _unwind(self, reason: str, number: int) -> NoReturn:
+    def _unwind(self, reason: str, number: int, lost_nodes: Sequence[str] = ()) -> NoReturn:
         self._first(reason)
-        raise Interruption(reason, number)
+        raise Interruption(reason, number, lost_nodes)
 
 
 @contextmanager

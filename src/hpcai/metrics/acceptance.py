@@ -78,6 +78,28 @@ def judge_acceptance(measured: Measured, digest: str, source: str) -> Accepted:
     )
 
 
+def unfit_nodes(series: Iterable[Series]) -> set[str]:
+    """Return the nodes that failed a measurement of their own, or lack one that most others have.
+
+    Whatever else they would take part in, such as pairs, fails as well, slowly, and tells nothing of their partners.
+    """
+    groups: dict[Group, list[Series]] = {}
+    for one in series:
+        if len(one.nodes) == 1:
+            groups.setdefault((one.kind, one.measure), []).append(one)
+    return {
+        one.nodes[0]
+        for group in groups.values()
+        for one in group
+        if not one.values and (one.failed or _most_have(len(_with_values(group)), len(group)))
+    }
+
+
+def _most_have(there: int, asked: int) -> bool:
+    """Return whether a subject without a measurement is at fault: most of those that were asked have it."""
+    return 2 * there > asked
+
+
 def findings_table(accepted: Accepted) -> pd.DataFrame:
     """Return the table ``acceptance``: the worst first, and a subject's summary before its measurements."""
     rows = sorted(accepted.findings, key=lambda one: (WORST.index(one.verdict), one.measure != ALL))
@@ -151,7 +173,7 @@ class _Judge:
         return TEST_OF_FLEET(**facts) if n >= LEAST_FLEET else TEST_OF_FEW(**facts, spread=limits.assumed_spread_ratio)
 
     def _missing(self, one: Series, there: int, asked: int) -> Finding:
-        lost = 2 * there > asked
+        lost = _most_have(there, asked)
         reason = OTHERS_MEASURED(n=there, reason=one.reason) if lost and not one.failed else one.reason
         verdict: Verdict = "broken" if one.failed or lost else "not_measured"
         return _finding(one.kind, one.subject, one.measure, verdict, reason, self._source).model_copy(

@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import math
+import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 from unit.record_factory import make_plan
@@ -10,18 +13,14 @@ from unit.refusals import refused
 
 from hpcai.config.acceptance import Acceptance
 from hpcai.core.errors import LaunchError
-from hpcai.measure import acceptance
-from hpcai.measure.acceptance import (
-    NEEDS_A_JOB,
-    TOO_FEW_NODES,
-    Asked,
-    chosen_rounds,
-    hosts_to_accept,
-    rings_of,
-    tournament,
-)
-from hpcai.measure.acceptance_training import NO_BATCH, _sized
+from hpcai.measure import acceptance, acceptance_links, acceptance_nodes, acceptance_training
+from hpcai.measure.acceptance import NEEDS_A_JOB, TOO_FEW_NODES, hosts_to_accept
+from hpcai.measure.acceptance_links import chosen_rounds, rings_of, tournament
+from hpcai.measure.acceptance_nodes import NO_TIME, Asked, Clock, _on_nodes, _Turns, measure_shared, turns_that_fit
+from hpcai.measure.acceptance_training import MACHINE, NO_BATCH, NODE, Until, _sized, train_for_acceptance
 from hpcai.measure.inputs import Inputs
+from hpcai.measure.interruption import Interruption, Signals
+from hpcai.measure.room import NoRoomError
 from hpcai.records.acceptance import Series
 from hpcai.slurm.allocation import Allocation
 
@@ -76,7 +75,11 @@ def asked(tmp_path):
     return Asked(plan, Acceptance(), Inputs((), tmp_path / "manifest.json", None), "horovodrun", tmp_path)
 
 
-NODE = """
+def once(at_once):
+    return _Turns(at_once, 1, math.inf, 0.5)
+
+
+PROGRAM = """
 import json, sys
 from hpcai.machine.acceptance import result_file
 from pathlib import Path
@@ -92,9 +95,9 @@ result_file(folder, "d", parts).write_text("{")
 
 
 def test_a_node_without_its_file_has_failed_and_the_others_count(asked, monkeypatch):
-    monkeypatch.setattr(acceptance, "_step", lambda _: [sys.executable, "-c", NODE])
-    monkeypatch.setattr(acceptance, "LATE_S", 0.0)
-    found = list(acceptance._on_nodes(asked, ["a", "b", "c", "d"], ("compute", "memory"), 4))
+    monkeypatch.setattr(acceptance_nodes, "_step", lambda _: [sys.executable, "-c", PROGRAM])
+    monkeypatch.setattr(acceptance_nodes, "LATE_S", 0.0)
+    found = list(_on_nodes(asked, ["a", "b", "c", "d"], ("compute", "memory"), once(4)))
     there = {one.subject: one.values for one in found if one.values}
     assert there == {"a": (1.0, 2.0, 3.0), "c": (1.0, 2.0, 3.0)}
     lost = {(one.subject, one.measure, one.failed) for one in found if not one.values}
@@ -109,9 +112,10 @@ def test_nodes_that_take_turns_are_measured_in_passes(asked, monkeypatch):
         fields = {"kind": "node", "subject": group[0], "nodes": tuple(group), "measure": "gemm fp32", "unit": "FLOP/s"}
         yield Series(**fields, values=() if group == ["b"] and len(order) == 4 else (1.0, float(len(order)), 99.0))
 
-    monkeypatch.setattr(acceptance, "_on_group", measure)
-    found = {one.subject: one.values for one in acceptance._on_nodes(asked, ["a", "b"], ("compute",), 1)}
+    monkeypatch.setattr(acceptance_nodes, "_on_group", measure)
     passes = asked.settings.passes
+    turns = _Turns(1, passes, math.inf, 0.5)
+    found = {one.subject: one.values for one in _on_nodes(asked, ["a", "b"], ("compute",), turns)}
     assert order == [(node, asked.settings.measure_s / passes) for _ in range(passes) for node in ("a", "b")]
     assert found == {"a": tuple(range(1, 2 * passes, 2)), "b": ()}  # medians of turns; one failed turn of b
 
@@ -119,10 +123,177 @@ def test_nodes_that_take_turns_are_measured_in_passes(asked, monkeypatch):
 def test_what_a_node_measured_before_does_not_count_again(asked, monkeypatch):
     old = {"node": "b", "series": [{"kind": "node", "subject": "b", "nodes": ["b"], "measure": "x", "unit": "s"}]}
     (asked.folder / "nodes/b.memory.json").write_text(json.dumps(old))
-    monkeypatch.setattr(acceptance, "_step", lambda _: [sys.executable, "-c", "raise SystemExit(3)"])
-    (lost,) = acceptance._on_nodes(asked, ["b"], ("memory",), 1)
+    monkeypatch.setattr(acceptance_nodes, "_step", lambda _: [sys.executable, "-c", "raise SystemExit(3)"])
+    (lost,) = _on_nodes(asked, ["b"], ("memory",), once(1))
     assert (lost.measure, lost.failed) == ("memory copy", True)
     assert "3" in lost.reason
+
+
+def rate(node, *values, failed=False):
+    fields = {"kind": "node", "subject": node, "nodes": (node,), "measure": "gemm fp32", "unit": "FLOP/s"}
+    return Series(**fields, values=values, failed=failed)
+
+
+def test_a_node_that_failed_has_no_further_turn(asked, monkeypatch):
+    order = []
+
+    def measure(_, group, parts, longest_s):
+        order.extend(group)
+        yield rate(group[0], failed=True) if group == ["b"] else rate(group[0], 1.0)
+
+    monkeypatch.setattr(acceptance_nodes, "_on_group", measure)
+    found = {one.subject: one for one in _on_nodes(asked, ["a", "b"], ("compute",), _Turns(1, 3, math.inf, 0.5))}
+    assert order == ["a", "b", "a", "a"]
+    assert found["b"].failed
+    assert len(found["a"].values) == 3
+
+
+@pytest.fixture
+def time_of_turns(monkeypatch):
+    """Nodes whose turns take ten seconds each; returns the clock."""
+    now = SimpleNamespace(s=0.0, turns=[])
+
+    def measure(_, group, parts, longest_s):
+        now.s += 10.0
+        now.turns.append(tuple(group))
+        return [rate(node, 1.0) for node in group]
+
+    monkeypatch.setattr(acceptance_nodes, "_on_group", measure)
+    monkeypatch.setattr(acceptance_nodes, "time", SimpleNamespace(monotonic=lambda: now.s))
+    return now
+
+
+def test_a_pass_that_lacks_time_for_all_nodes_counts_for_none(asked, time_of_turns):
+    found = [*_on_nodes(asked, ["a", "b", "c"], ("compute",), _Turns(1, 3, 45.0, 0.5))]
+    assert [(one.subject, len(one.values)) for one in found] == [("a", 1), ("b", 1), ("c", 1)]
+    none = [*_on_nodes(asked, ["a", "b", "c"], ("compute",), _Turns(1, 3, 65.0, 0.5))]
+    assert {(one.subject, one.values, one.failed) for one in none} == {(node, (), False) for node in "abc"}
+    assert {NO_TIME.find_in(one.reason)["used"] for one in none} == {"50%"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "left_s", "expected"),
+    [
+        (3, 1000.0, (1, 6)),  # all of it
+        (3, 130.0, (1, 4)),  # fewer passes
+        (64, 1000.0, (2, 3)),  # 64 turns of ten seconds, three times, in 1,000 s
+        (512, 1000.0, (16, 3)),
+        (512, 5.0, (512, 1)),  # no time: all at once
+    ],
+)
+def test_turns_on_shared_storage_keep_to_their_time(nodes, left_s, expected):
+    at_once, passes = turns_that_fit(nodes, 6, 10.0, left_s)
+    assert (at_once, passes) == expected
+    assert passes * -(-nodes // at_once) * 10.0 <= max(left_s, 10.0)
+
+
+def test_large_machines_measure_shared_storage_on_several_nodes_at_once(asked, time_of_turns):
+    hosts = [f"n{number}" for number in range(512)]
+    found = [*measure_shared(asked, hosts, Clock(0.0, asked.settings.limit_s))]
+    assert {len(one.values) for one in found} == {3}
+    assert [one.subject for one in found] == hosts
+    assert time_of_turns.s <= 0.65 * asked.settings.limit_s
+    small = [*measure_shared(asked, ["a", "b", "c"], Clock(time_of_turns.s, asked.settings.limit_s))]
+    assert {len(one.values) for one in small} == {asked.settings.passes}
+
+
+def test_no_round_of_links_begins_too_late(asked, monkeypatch):
+    now = SimpleNamespace(s=0.0)
+
+    def pair(_, hosts):
+        now.s += 1000.0
+        return []
+
+    monkeypatch.setattr(acceptance_links, "_pair", pair)
+    monkeypatch.setattr(acceptance_links, "_ring", pair)
+    monkeypatch.setattr(acceptance_links, "time", SimpleNamespace(monotonic=lambda: now.s))
+    assert [*acceptance_links.measure_links(asked, HOSTS[:8], Clock(0.0, 5000.0))] == []
+    assert now.s <= 0.8 * 5000.0 + 4 * 1000.0  # a round of four pairs may be under way
+
+
+class Trainings:
+    """Trainings of one rank per node, of which the test says what becomes of each attempt."""
+
+    def __init__(self, monkeypatch, *attempts):
+        self.attempts, self.places, self.limits_s = [*attempts], [], []
+        self.signals = Signals()
+        module = acceptance_training
+        monkeypatch.setattr(module, "require_training", lambda *_: None)
+        monkeypatch.setattr(module, "_sized", lambda plan, _: plan)
+        monkeypatch.setattr(module, "Measurement", self._measurement)
+        monkeypatch.setattr(module, "_of_record", lambda hosts, *_: module._series(hosts, values=(1.0,)))
+
+    def _measurement(self, runs, *_):
+        self.places.append([tuple(node.host for node in run.share.nodes) for run in runs])
+        self.limits_s.append(runs[0].plan.limits.run_s)
+        return SimpleNamespace(data=None, make=lambda: self._make(runs))
+
+    def _make(self, runs):
+        error = self.attempts.pop(0) if self.attempts else None
+        if isinstance(error, Interruption) and error.lost_nodes:
+            self.signals.give_up(error.reason, error.lost_nodes)
+        elif error:
+            raise error
+        return [None for _ in runs]
+
+    def all(self, asked, hosts, end_s=math.inf):
+        means = (asked.inputs, "horovodrun", SimpleNamespace(signals=self.signals))
+        until = Until(end_s, NO_TIME(used=0.95))
+        found = train_for_acceptance(asked.plan, asked.settings, hosts, means, asked.folder, until)
+        return {(one.measure, one.subject): (one.values, one.failed) for one in found}
+
+
+@pytest.mark.parametrize(
+    "error", [Interruption("gone", signal.SIGTERM, ("b",)), NoRoomError({"b": "full"})], ids=["lost", "no room"]
+)
+def test_the_other_nodes_train_without_one_that_is_lost_or_full(asked, monkeypatch, error):
+    trainings = Trainings(monkeypatch, error)
+    found = trainings.all(asked, ["a", "b", "c"])
+    assert found[NODE, "b"] == ((), True)
+    assert {found[NODE, node] for node in "ac"} == {((1.0,), False)}
+    assert found[MACHINE, "all nodes"] == ((1.0,), False)
+    assert trainings.places == [[("a",), ("b",), ("c",)], [("a",), ("c",)], [("a", "c")]]
+
+
+def test_a_node_that_is_lost_in_the_training_of_all_is_named(asked, monkeypatch):
+    trainings = Trainings(monkeypatch, None, Interruption("gone", signal.SIGTERM, ("c",)))
+    found = trainings.all(asked, ["a", "b", "c"])
+    assert found[MACHINE, "c"] == ((), True)
+    assert found[MACHINE, "all nodes"] == ((1.0,), False)
+    assert trainings.places[1:] == [[("a", "b", "c")], [("a", "b")]]
+
+
+def test_a_signal_ends_the_trainings(asked, monkeypatch):
+    with pytest.raises(Interruption, match="cancelled"):
+        Trainings(monkeypatch, Interruption("cancelled", signal.SIGTERM)).all(asked, ["a", "b"])
+
+
+def test_trainings_end_with_the_acceptance(asked, monkeypatch):
+    monkeypatch.setattr(acceptance_training, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    trainings = Trainings(monkeypatch)
+    trainings.all(asked, ["a", "b"], end_s=100.0)
+    assert trainings.limits_s == [100.0, 100.0]
+    found = trainings.all(asked, ["a", "b"], end_s=10.0)
+    assert found == {(NODE, "a"): ((), False), (NODE, "b"): ((), False), (MACHINE, "all nodes"): ((), False)}
+
+
+def test_unfit_nodes_go_no_further(asked, monkeypatch):
+    plan, seen = asked.plan, {}
+    monkeypatch.setattr(acceptance, "require_modules", lambda _: None)
+    monkeypatch.setattr(acceptance, "hosts_to_accept", lambda _: ("a", "b", "c"))
+    monkeypatch.setattr(
+        acceptance, "measure_alone", lambda *_: [rate("a", 1.0), rate("b", failed=True), rate("c", 1.0)]
+    )
+    for stage in ("measure_shared", "measure_links"):
+        monkeypatch.setattr(acceptance, stage, lambda _, hosts, __, stage=stage: seen.setdefault(stage, hosts) and [])
+    monkeypatch.setattr(
+        acceptance, "train_for_acceptance", lambda _, __, hosts, *___: seen.setdefault("training", hosts) and []
+    )
+    found = acceptance.measure_machine(asked)
+    assert found.hosts == ("a", "b", "c")
+    assert [one.subject for one in found.series] == ["a", "b", "c"]
+    assert seen == dict.fromkeys(("measure_shared", "measure_links", "training"), ("a", "c"))
+    assert plan.machine.name == found.machine
 
 
 def test_the_training_on_more_nodes_keeps_the_batch_of_a_rank_while_the_data_last():

@@ -167,6 +167,19 @@ def test_what_is_given_up_says_why_also_when_signals_are_held_back():
     assert noted == ["node n2 is gone"]
 
 
+def test_who_goes_on_without_lost_nodes_is_ended_by_the_next_signal(slurm, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    signals = Signals()
+    signals.hold_back()
+    with pytest.raises(Interruption) as lost:
+        signals.give_up("node n2 is gone", ["n2"])
+    assert lost.value.lost_nodes == ("n2",)
+    signals.go_on()
+    with pytest.raises(Interruption) as ended:
+        signals.interrupt(signal.SIGTERM)
+    assert ended.value.lost_nodes == ()
+
+
 def test_outside_of_slurm_nobody_is_asked(monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     monkeypatch.setattr(module, "state_of", lambda *_: pytest.fail("asked"))

@@ -14,8 +14,9 @@ from hpcai.core.errors import StagingError
 from hpcai.data.stage import SPACE_MARGIN_BYTES, room_bytes
 from hpcai.data.table import Table
 from hpcai.launchers.ranks import Ranks
+from hpcai.measure import room
 from hpcai.measure.nodes import NodeFacts, NodesReport
-from hpcai.measure.room import NO_ROOM, SHARED, require_room
+from hpcai.measure.room import NO_ROOM, SHARED, NoRoomError, require_room
 from hpcai.records.weak import NodeShare
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
@@ -116,7 +117,22 @@ def test_instances_on_one_node_need_room_side_by_side():
         ask(plan_of(1), report_of(2 * WHOLE_BYTES - 1, WHOLE_BYTES), starts=starts)
 
 
+def test_the_files_are_sorted_once_for_all_instances(monkeypatch):
+    asked = []
+    monkeypatch.setattr(room, "room_bytes", lambda *about: asked.append(about) or room_bytes(*about))
+    starts = [Ranks("w", 1, 1, 1, (NodeShare(host=f"n{number}", cores=(0,)),)) for number in range(1, 4)]
+    ask(plan_of(1), report_of(*[WHOLE_BYTES] * 3), starts=starts)
+    assert len(asked) == 1
+
+
 def test_each_file_takes_whole_blocks():
     small = make_pack()  # one file of four bytes
     assert room_bytes(small, 2, "whole", 1 << 20) == [int(1.02 * (1 << 20)) + SPACE_MARGIN_BYTES] * 2
     assert room_bytes(small, 2, "split", 1) == [4 + SPACE_MARGIN_BYTES, SPACE_MARGIN_BYTES]
+
+
+def test_all_nodes_that_lack_room_are_named(job):
+    with pytest.raises(NoRoomError) as lacking:
+        ask(plan_of(3), report_of(1, 10 * WHOLE_BYTES, 2))
+    assert set(lacking.value.nodes) == {"n1", "n3"}
+    assert str(lacking.value) == lacking.value.nodes["n1"]

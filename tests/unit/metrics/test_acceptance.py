@@ -25,6 +25,7 @@ from hpcai.metrics.acceptance import (
     ONE_NODE,
     findings_table,
     judge_acceptance,
+    unfit_nodes,
 )
 from hpcai.metrics.statistics.fleet import FleetTest, place_in_fleet, shamos
 
@@ -208,3 +209,10 @@ def test_the_scale_is_a_standard_deviation_and_ignores_outliers():
     values = np.random.default_rng(0).normal(0, 2.0, 400)
     assert shamos(values) == pytest.approx(2.0, rel=0.1)
     assert shamos(np.append(values, [1e6] * 5)) == pytest.approx(2.0, rel=0.15)
+
+
+def test_unfit_nodes_failed_or_lack_what_most_others_have():
+    series = [make_series(host, "scratch", (1.0, 2.0)) for host in ("n1", "n2", "n3")]
+    series += [make_series("n4", "scratch", ()), make_series("n1", "gemm", (), failed=True)]
+    series += [make_series("n2", "memory", ()), make_series("n3", "memory", ())]  # nobody has it
+    assert unfit_nodes(series) == {"n1", "n4"}
