@@ -8,6 +8,7 @@ import pandas as pd
 
 from hpcai.core.errors import ConfigError
 from hpcai.metrics.scaling.trials import COMPLETE
+from hpcai.metrics.scores.trial_scores import is_error_metric
 from hpcai.metrics.statistics.summaries import finite
 
 Better = Literal["lower", "higher", ""]
@@ -96,11 +97,13 @@ def values_of(runs: pd.DataFrame, measure: Measure) -> list[float]:
 
 
 def direction_of(measure: Measure, runs: pd.DataFrame) -> Better:
-    """Return the direction of improvement; for a quality, inferred from runs that reached or missed their target."""
+    """Return the direction of improvement; for a quality, that of the metric, blank if no run names one.
+
+    Outcomes do not tell it: where the number of epochs is fixed, a run that fell back below its target has not
+    converged.
+    """
     if measure.column != QUALITY:
         return measure.better
-    # A run has converged if and only if its best quality reached the target, which reveals the metric's direction.
-    judged = runs[runs["outcome"].isin(COMPLETE) & (runs["best_quality"] != runs["quality_target"])]
-    above = judged["best_quality"].astype(float) > judged["quality_target"].astype(float)
-    votes = set(above == (judged["outcome"] == "converged"))
-    return ("higher" if votes.pop() else "lower") if len(votes) == 1 else ""
+    metrics = {str(name) for name in runs["quality_metric"].dropna()} - {""} if "quality_metric" in runs else set()
+    found = {is_error_metric(name) for name in metrics}
+    return ("lower" if found.pop() else "higher") if len(found) == 1 else ""

@@ -111,7 +111,7 @@ def _not_of_one_kind(
 
 
 def _direction(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> Better:
-    """Return the direction of improvement, inferred from the runs of either side."""
+    """Return the direction of improvement, from the runs of either side."""
     return direction_of(measure, sides[0]) or direction_of(measure, sides[1])
 
 

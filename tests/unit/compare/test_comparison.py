@@ -415,6 +415,18 @@ def test_direction_of_a_quality_is_read_off_the_runs(tmp_path: Path) -> None:
         assert direction_of(quality, runs) == better, name
 
 
+@pytest.mark.parametrize(("metric", "better"), [("top1_accuracy", "higher"), ("mean_absolute_error", "lower")])
+def test_a_run_that_fell_back_below_its_target_has_the_direction_of_its_metric(metric: str, better: str) -> None:
+    """With a fixed number of epochs the last one decides, so the best quality may have been beyond the target."""
+    ends = {"outcome": "not_converged", "best_quality": [0.770, 0.771], "quality_target": 0.763}
+    runs = pd.DataFrame({**ends, "last_quality": 0.760, "quality_metric": metric})
+    quality = choose_measures(["last_quality"])[0]
+    assert direction_of(quality, runs) == better
+    assert direction_of(quality, runs.assign(quality_metric=["", metric])) == better
+    assert direction_of(quality, runs.assign(quality_metric="")) == ""
+    assert direction_of(quality, runs.drop(columns="quality_metric")) == ""
+
+
 def test_units_end_the_names() -> None:
     endings = ("_s", "_per_s", "_w", "_per_j", "_bytes", "quality", "epochs_to_target")
     assert all(measure.column.endswith(endings) for measure in MEASURES)

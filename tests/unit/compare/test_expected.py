@@ -5,6 +5,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from unit.mlperf_hpc.analysis.import_trees import deepcam_logs, tables_of
+from unit.mlperf_hpc.log_factory import system_json, write_tree
 from unit.record_factory import make_machine, make_provenance, make_record
 
 from hpcai.compare.expected import (
@@ -96,6 +98,8 @@ def test_the_device_comes_from_the_records() -> None:
     )
     assert device_of_study([gpu]) == A100
     assert device_of_study([cpu, gpu]) is None
+    assert device_of_study([cpu, gpu, cpu]) is None, "a record between the others counts as well"
+    assert device_of_study([cpu, cpu, cpu]) == device_of_study([cpu])
     assert device_of_study([make_record()]) is None
     assert device_of_study([]) is None
 
@@ -119,3 +123,19 @@ def test_folders_of_rounds_are_read_once_without_what_was_published_before(tmp_p
     found = read_elsewhere([tmp_path, tmp_path, tmp_path / "none"])
     assert list(found["device"]) == ["A100", "A64FX"]
     assert list(found["unit_rate"]) == [92.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "found"), [("8", ("V100", "accelerator")), ("many", ()), ("0", ("EPYC 7742", "core"))]
+)
+def test_processors_of_a_machine_with_accelerators_are_no_units_to_compare(
+    accelerators: str, found: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Of a named accelerator whose number is not told, the processors would count as if they were accelerators."""
+    described = system_json(accelerators_per_node=accelerators, accelerator_model_name="NVIDIA V100")
+    write_tree(tmp_path / "round", benchmark="deepcam", logs=deepcam_logs(), description=described)
+    (tmp_path / "imported/tables").mkdir(parents=True)
+    for name, table in tables_of(tmp_path / "round").items():
+        write_parquet(table, tmp_path / "imported/tables" / f"{name}.parquet")
+    elsewhere = read_elsewhere([tmp_path / "imported"])
+    assert tuple(elsewhere[["device", "device_unit"]].to_numpy().ravel()) == found

@@ -20,6 +20,7 @@ from hpcai.catalogue.points import POINT
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.machine import Machine
 from hpcai.config.runs import Point
+from hpcai.config.sharing import Sharing
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.weak_tails import PUBLISHED_TAIL, Tail, draw_factors, draw_slowest
 from hpcai.metrics.statistics.summaries import LEVEL, Estimate
@@ -75,9 +76,7 @@ def forecast_all(
 
 def instances_of_machine(machine: Machine, point: Point) -> int:
     """Return how many instances of a point a whole machine holds, each with cores or accelerators of its own."""
-    if point.nodes > 1:
-        return machine.nodes // point.nodes
-    return machine.nodes * (machine.ranks_per_node // point.ranks_per_node)
+    return Sharing.of(machine, point.nodes, point.ranks_per_node, 1).most_instances(machine.nodes)
 
 
 def forecast_groups(groups: Mapping[str, Sequence[RunRecord]], contention: pd.DataFrame) -> pd.DataFrame:

@@ -10,8 +10,10 @@ from hpcai.config.machine import Precision
 from hpcai.config.published import Published, PublishedResult, PublishedWorkload
 from hpcai.core.messages import Message
 from hpcai.metrics.scores.columns import SCORE_COLUMNS, score_frame
+from hpcai.metrics.scores.trial_scores import is_error_metric
 from hpcai.metrics.scores.validity import join_reasons
 from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient, run_rate, training_work
+from hpcai.records.run import reaches
 
 NO_QUALITY = Message("declared.no_quality", "no VFLOPS: the source states no achieved quality")
 NO_PEAK = Message(
@@ -126,6 +128,8 @@ def _score_row(result: PublishedResult, published: Published) -> dict[str, Any]:
     peak, peak_source = declared_peak(result, published)
     power = result.mean_power_w or _NAN
     seconds = result.time_to_quality_s or _NAN
+    higher = not is_error_metric(workload.quality_metric)
+    reached = reaches(quality, workload.quality_target, higher_is_better=higher)
     return {
         **identify(result, published),
         "dataset": workload.dataset,
@@ -146,7 +150,7 @@ def _score_row(result: PublishedResult, published: Published) -> dict[str, Any]:
         "vflops_flop_per_s": valid,
         "vflops_capped_flop_per_s": _capped(result, workload, rate.flop_per_s),
         "time_to_quality_s": seconds,
-        "time_to_train_s": seconds if quality >= workload.quality_target else _NAN,
+        "time_to_train_s": seconds if reached else _NAN,
         "mean_power_w": power,
         "power_method": DECLARED if result.mean_power_w else "",
         "flop_per_j": rate.flop_per_s / power,

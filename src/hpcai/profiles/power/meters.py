@@ -5,7 +5,6 @@ The output is raw samples with monotonic time stamps, on the same clock as the r
 
 import csv
 import logging
-import os
 import re
 import shutil
 import socket
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcai.core.errors import ParseError
+from hpcai.core.errors import LaunchError, ParseError
 from hpcai.core.messages import Message
 
 logger = logging.getLogger(__name__)
@@ -49,6 +48,7 @@ WHAT_GIVES_IT = {
 """What would make each meter work, in the order in which meters are looked for; a declared power is the last resort."""
 
 REDFISH_FAILS = Message("power.redfish_fails", "Redfish: {url}: {error}")
+SLURM_FAILS = Message("power.slurm_fails", "Slurm: {error}")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class Meter:
     period_s: float = SAMPLE_S
 
 
-def find_power_meters(powercap: Path = POWERCAP, redfish: str = "") -> tuple[list[Meter], list[str]]:
+def find_power_meters(
+    powercap: Path = POWERCAP, redfish: str = "", find_hosts: Callable[[], Sequence[str]] = tuple
+) -> tuple[list[Meter], list[str]]:
     """Return the meters of this node in the order of `WHAT_GIVES_IT`, and for each that is missing why.
 
     Parameters
@@ -70,8 +72,10 @@ def find_power_meters(powercap: Path = POWERCAP, redfish: str = "") -> tuple[lis
         Where the kernel shows RAPL.
     redfish
         Address of the node's power by Redfish (machine file, ``profilers.redfish``); blank: none.
+    find_hosts
+        Returns the nodes of the run, with Slurm's names, which Slurm is asked for; none outside of a job.
     """
-    found = [_rapl(powercap), _nvml(), _amd_smi(), _slurm(), _ipmi(), _redfish(redfish)]
+    found = [_rapl(powercap), _nvml(), _amd_smi(), _slurm(find_hosts), _ipmi(), _redfish(redfish)]
     meters = [meter for meter in found if isinstance(meter, Meter)]
     return meters, [reason for reason in found if isinstance(reason, str)]
 
@@ -172,11 +176,19 @@ def _domain_name(domain: Path) -> str:
     return name if name.startswith("package-") else f"{name}-{domain.name.rpartition(':')[2]}"
 
 
-def _slurm() -> Meter | str:
-    """Return a meter of the node power gathered by Slurm, if an energy plug-in is active."""
-    nodes, scontrol = os.environ.get("SLURM_JOB_NODELIST"), shutil.which("scontrol")
-    if nodes is None or scontrol is None:
-        return "Slurm: not inside a job" if nodes is None else "Slurm: scontrol is not on the PATH"
+def _slurm(find_hosts: Callable[[], Sequence[str]]) -> Meter | str:
+    """Return a meter of the power of the run's nodes, gathered by Slurm, if an energy plug-in is active.
+
+    A run may use a part of its job's nodes only, and the others draw power as well.
+    """
+    try:
+        hosts = find_hosts()
+    except LaunchError as error:
+        return SLURM_FAILS(error=error)
+    scontrol = shutil.which("scontrol")
+    if not hosts or scontrol is None:
+        return "Slurm: scontrol is not on the PATH" if hosts else "Slurm: not inside a job"
+    nodes = ",".join(hosts)
 
     def sample() -> list[tuple[Any, ...]]:
         command = [scontrol, "show", "node", nodes]
@@ -186,6 +198,9 @@ def _slurm() -> Meter | str:
             return []
         # No node draws 0 W: a plug-in without a value reports 0 or n/s.
         watts = [int(text) if text.isdigit() else 0 for text in WATTS.findall(done.stdout)]
+        # Nodes are numbered in the order of the answer: with one missing, the numbers would be those of others.
+        if len(watts) != len(hosts):
+            return []
         return [(index, value * 1000 or "") for index, value in enumerate(watts)]
 
     if not any(milliwatts for _, milliwatts in sample()):

@@ -8,6 +8,7 @@ import pandas as pd
 
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.energy import power_summary
+from hpcai.metrics.scores.trial_scores import WHOLE_NODES
 from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.rapl import read_rapl
 from hpcai.parsers.reading import Reading
@@ -22,12 +23,14 @@ METERS: dict[str, Callable[[Path], Reading]] = {
 """Reader of each meter's file; all but RAPL's have the columns of NVML's."""
 OF_ACCELERATORS = ("nvml", "amd_smi")
 ONE_NODE = Message("power.one_node", "only one of {nodes} nodes was sampled")
+OTHER_NODES = Message("power.other_nodes", "no power: {found} nodes were sampled, the run used {nodes}")
 
 
 def power_views(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return the view ``power``: one row per meter, covering only the training steps.
 
-    Evaluations between epochs are excluded.
+    Evaluations between epochs are excluded. A meter of whole nodes that sampled more or fewer than those of the run
+    has no power, with a reason.
     """
     rows = [_power(profile, path) for path in profile.files(".csv")]
     return {"power": join_views("power", rows)}
@@ -36,12 +39,15 @@ def power_views(profile: Profile) -> dict[str, pd.DataFrame]:
 def _power(profile: Profile, path: Path) -> pd.DataFrame:
     reading = METERS[path.name](path)
     instrument = path.stem.removeprefix("power_")
-    nodes = profile.plan.point.nodes
-    partial: list[str] = [] if nodes == 1 or instrument == "slurm" else [ONE_NODE(nodes=nodes)]
-    if instrument in OF_ACCELERATORS and reading.table["device"].nunique() > profile.plan.point.ranks_per_node:
+    sampled, point = reading.table["device"].nunique(), profile.plan.point
+    refused = instrument == WHOLE_NODES and sampled != point.nodes
+    partial: list[str] = [OTHER_NODES(found=sampled, nodes=point.nodes)] if refused else []
+    if instrument != WHOLE_NODES and point.nodes > 1:
+        partial.append(ONE_NODE(nodes=point.nodes))
+    if instrument in OF_ACCELERATORS and sampled > point.ranks_per_node:
         partial.append("all accelerators of the node are counted, used or not")
     stretches = [power_summary(reading.table, instrument, window) for window in profile.training_windows_s()]
-    energy_j = math.fsum(stretch.energy_j for stretch in stretches)
+    energy_j = math.nan if refused else math.fsum(stretch.energy_j for stretch in stretches)
     duration_s = math.fsum(stretch.duration_s for stretch in stretches)
     reasons = dict.fromkeys([*partial, *reading.reasons, *(one for stretch in stretches for one in stretch.reasons)])
     row = {

@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 from unit.record_factory import make_record
 
-from hpcai.metrics.scaling.contention import CONTENTION_COLUMNS, tell_contention
+from hpcai.metrics.scaling.contention import CONTENTION_COLUMNS, NO_SUCH_RANKS, OTHER_BATCH, tell_contention
+from hpcai.metrics.scaling.scales import POINT_SETTINGS
 from hpcai.metrics.scores.of_run import score_run
 
 GROUP = "results/weak/b/v/n1x1/group.json"
@@ -22,6 +23,7 @@ def scales_of(record, alone, *others):
     ]
     return pd.DataFrame(
         {
+            **{name: getattr(point, name) for name in POINT_SETTINGS},
             "benchmark": point.benchmark,
             "variant": row["variant"],
             "engine": "horovod",
@@ -75,3 +77,22 @@ def test_of_rows_with_the_same_batch_per_rank_the_own_variant_is_compared():
     scales = scales_of(record, 20.0, ("other", ranks, batch, 10.0), (record.plan.point.variant, ranks, batch, 30.0))
     (row,) = tell_contention({GROUP: [record, record]}, scales).to_dict("records")
     assert (row["distributed_variant"], row["distributed_ratio"]) == (record.plan.point.variant, pytest.approx(0.75))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("precision", "bf16"), ("compression", "fp16"), ("accumulation", 2), ("fusion_bytes", 64.0)]
+)
+def test_a_row_of_other_settings_is_not_compared_with_the_same_batch_per_rank(setting, value):
+    record = make_record()
+    ranks, batch, own = 2 * record.plan.point.ranks, record.plan.global_batch, record.plan.point.variant
+    scales = scales_of(record, 20.0, ("other", ranks, 2 * batch, 10.0), (own, ranks, batch, 30.0))
+    (alike,) = tell_contention({GROUP: [record, record]}, scales).to_dict("records")
+    scales[setting] = scales[setting].astype(object)
+    scales.loc[scales["variant"] == "other", setting] = value
+    (row,) = tell_contention({GROUP: [record, record]}, scales).to_dict("records")
+    assert (alike["distributed_variant"], alike["reason"]) == ("other", "")
+    assert (row["distributed_variant"], row["distributed_ratio"]) == (own, pytest.approx(0.75))
+    assert row["reason"] == OTHER_BATCH()
+    (none,) = tell_contention({GROUP: [record, record]}, scales[:2]).to_dict("records")
+    assert pd.isna(none["distributed_ratio"])
+    assert none["reason"] == NO_SUCH_RANKS(ranks=ranks)

@@ -117,5 +117,6 @@ def test_a_group_without_a_forecast_says_why(tmp_path: Path, group: WeakGroup, n
 
 def test_instances_of_several_nodes_each_have_their_own() -> None:
     machine = make_machine(nodes=7, ranks_per_node=4)
-    points = [make_record(nodes=nodes, ranks_per_node=ranks).plan.point for nodes, ranks in ((1, 1), (1, 3), (3, 4))]
-    assert [instances_of_machine(machine, point) for point in points] == [28, 7, 2]
+    sizes = ((1, 1), (1, 3), (3, 4), (3, 2), (2, 1))
+    points = [make_record(nodes=nodes, ranks_per_node=ranks).plan.point for nodes, ranks in sizes]
+    assert [instances_of_machine(machine, point) for point in points] == [28, 7, 2, 4, 12]

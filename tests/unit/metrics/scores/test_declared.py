@@ -91,6 +91,13 @@ def test_a_rate_comes_from_work_over_time_where_nothing_else_is_declared():
     assert score({"time_to_quality_s": 120, "quality": 0.8})["time_to_train_s"] == 120
 
 
+@pytest.mark.parametrize(("quality", "seconds"), [(0.7, 120.0), (0.8, 120.0), (0.9, math.nan)])
+def test_an_error_metric_reaches_its_target_from_above(quality, seconds):
+    row = score({"time_to_quality_s": 120, "quality": quality}, quality_metric="mean_absolute_error", exponent=None)
+    assert row["time_to_train_s"] == pytest.approx(seconds, nan_ok=True)
+    assert row["time_to_quality_s"] == 120
+
+
 def test_no_quality_is_ever_filled_in():
     row = score({"rate_flop_per_s": 10e12, "vflops_flop_per_s": 5e12})
     assert math.isnan(row["quality"])

@@ -7,9 +7,14 @@ from base64 import b64encode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from unit.measure.slurm_jobs import Scontrol, enter_job
 from unit.parsers.tool_output import hand_made
+from unit.record_factory import make_plan
 
-from hpcai.profiles.power.meters import WHAT_GIVES_IT, Meter, find_power_meters, metered
+from hpcai.config.runs import RunPlan
+from hpcai.core.errors import LaunchError
+from hpcai.profiles.kind import find_instrument
+from hpcai.profiles.power.meters import SLURM_FAILS, WHAT_GIVES_IT, Meter, find_power_meters, metered
 
 
 def counters(folder, energy_uj=1000):
@@ -21,8 +26,7 @@ def counters(folder, energy_uj=1000):
         (domain / "max_energy_range_uj").write_text("262143328850\n")
 
 
-def test_every_missing_meter_has_its_reason(tmp_path, monkeypatch):
-    monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+def test_every_missing_meter_has_its_reason(tmp_path):
     reasons = find_power_meters(tmp_path / "nothing")[1]
     assert f"RAPL: no package below {tmp_path / 'nothing'}" in reasons
     assert "Slurm: not inside a job" in reasons
@@ -34,11 +38,59 @@ def test_slurm_tells_the_power_of_each_node_that_knows_it(tmp_path, monkeypatch)
     scontrol.write_text(f"#!/bin/sh\ncat <<END\n{lines}\nEND\n")
     scontrol.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("SLURM_JOB_NODELIST", "a,b,c")
-    meter = next(meter for meter in find_power_meters(tmp_path / "nothing")[0] if meter.instrument == "slurm")
-    assert meter.sample() == [(0, ""), (1, 250_000), (2, "")]
+    meters, _ = find_power_meters(tmp_path / "nothing", find_hosts=lambda: ("a", "b", "c"))
+    assert of(meters, "slurm").sample() == [(0, ""), (1, 250_000), (2, "")]
     scontrol.write_text("#!/bin/sh\necho NodeName=a CurrentWatts=n/s\n")
-    assert any("no energy-gathering plugin" in reason for reason in find_power_meters(tmp_path / "nothing")[1])
+    _, reasons = find_power_meters(tmp_path / "nothing", find_hosts=lambda: ("a",))
+    assert any("no energy-gathering plugin" in reason for reason in reasons)
+
+
+def test_slurm_is_asked_for_the_nodes_of_the_run_alone(tmp_path, monkeypatch):
+    """Like scontrol: it tells the nodes that it is asked for, in one job of three nodes."""
+    scontrol = tmp_path / "scontrol"
+    loop = 'for node in $(echo "$3" | tr , " "); do echo NodeName=$node CurrentWatts=250; done'
+    scontrol.write_text(f"#!/bin/sh\n{loop}\n")
+    scontrol.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2,5]")
+    asked = find_hosts_of(make_plan(kind="profiled", profile="power", max_steps=4, nodes=2), monkeypatch)
+    assert asked == ("n1", "n2")
+    meters, _ = find_power_meters(tmp_path / "nothing", find_hosts=lambda: asked)
+    assert of(meters, "slurm").sample() == [(0, 250_000), (1, 250_000)]
+
+
+def find_hosts_of(plan: RunPlan, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """Return the nodes that the kind asks Slurm's meter for, inside a job of n1, n2 and n5."""
+    found: list[tuple[str, ...]] = []
+
+    def meters(*, find_hosts, **_):
+        found.append(tuple(find_hosts()))
+        return [], ["no meter"]
+
+    with monkeypatch.context() as patch:
+        enter_job(patch, Scontrol())
+        patch.setattr("hpcai.profiles.power.find_power_meters", meters)
+        find_instrument(plan)
+    return found[0]
+
+
+def test_an_answer_on_a_part_of_the_nodes_is_no_sample(tmp_path, monkeypatch):
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text("#!/bin/sh\nprintf 'NodeName=%s CurrentWatts=250\\n' a b\n")
+    scontrol.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    meters, _ = find_power_meters(tmp_path / "nothing", find_hosts=lambda: ("a", "b"))
+    slurm = of(meters, "slurm")
+    assert slurm.sample() == [(0, 250_000), (1, 250_000)]
+    scontrol.write_text("#!/bin/sh\necho NodeName=b CurrentWatts=250\n")
+    assert slurm.sample() == []
+
+
+def test_a_job_that_slurm_does_not_describe_is_a_reason(tmp_path):
+    def find_hosts():
+        raise LaunchError("no answer")
+
+    assert SLURM_FAILS(error="no answer") in find_power_meters(tmp_path / "nothing", find_hosts=find_hosts)[1]
 
 
 def test_a_meter_that_fails_once_leaves_a_gap(tmp_path):

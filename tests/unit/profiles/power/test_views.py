@@ -1,9 +1,11 @@
 """Power of a profiled run: over the training steps only, by each meter."""
 
+import math
+
 import pytest
 from unit.profiles.profile_folders import make_profile
 
-from hpcai.profiles.power.views import ONE_NODE, power_views
+from hpcai.profiles.power.views import ONE_NODE, OTHER_NODES, power_views
 
 
 def rapl(power_w=20.0):
@@ -33,3 +35,14 @@ def test_a_part_of_the_nodes_is_said(tmp_path):
     view = power_views(make_profile(tmp_path / "p", "power", raw, nodes=2))["power"].set_index("instrument")
     assert ONE_NODE(nodes=2) in view.loc["rapl", "reasons"]
     assert "only one" not in view.loc["slurm", "reasons"]
+    assert view.loc["slurm", "mean_power_w"] == pytest.approx(500.0)
+
+
+def test_the_power_of_other_nodes_than_those_of_the_run_is_none(tmp_path):
+    """A job has more nodes than a run of it: their watts are not the run's."""
+    for nodes in (1, 3):
+        profile = make_profile(tmp_path / str(nodes), "power", {"power_slurm.csv": nvml()}, nodes=nodes)
+        (row,) = power_views(profile)["power"].to_dict("records")
+        assert math.isnan(row["mean_power_w"])
+        assert math.isnan(row["energy_j"])
+        assert OTHER_NODES(found=2, nodes=nodes) in row["reasons"]
