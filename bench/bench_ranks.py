@@ -62,7 +62,7 @@ def check(ranks: int) -> None:
     step = mock.patch.object(nodes, "_run_step", return_value=(answers, "", ""))
     with step, mock.patch.object(nodes, "find_allocation", return_value=object()):
         report = nodes.prepare_nodes("stub", asked, Path("scratch"), [])
-        silent = nodes.clean_nodes("stub", asked, Path("scratch"), "a1")
+        silent = nodes.clean_nodes("stub", asked, [Path("scratch")], ["a1"])
     if report.problem or len(report.nodes) != ranks or silent:
         raise SystemExit(f"{len(report.nodes)} of {ranks} nodes answered: {report.problem}")
     for rank in range(ranks):

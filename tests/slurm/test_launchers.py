@@ -158,7 +158,7 @@ def test_every_node_is_prepared_and_cleaned(cluster, tmp_path):
         report = prepare_nodes("srun", ranks, scratch, [Path(name) for name in {list(map(str, files))!r}])
         print([(f.node, f.hostname, f.swept_names, f.problem, f.free_bytes > 0) for f in report.nodes], report.problem)
         subprocess.run([*on_both, "bash", "-c", "ls $TMPDIR/stages/mine@$SLURMD_NODENAME"], check=True)
-        clean_nodes("srun", ranks, scratch, "mine")
+        clean_nodes("srun", ranks, [scratch], ["mine"])
         live.wait()
         subprocess.run([*on_both, "bash", "-c", "ls -x $TMPDIR/stages; pgrep -fc '[c]laim_stage'"])
     """

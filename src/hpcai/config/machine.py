@@ -1,8 +1,10 @@
 """One machine file describes one machine: nodes, devices, peaks with their source, links and storage."""
 
 import os
+import re
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from string import Template
 from typing import Annotated, Literal
 
@@ -16,7 +18,8 @@ from pydantic import (
 )
 
 from hpcai.config.base import Count, Index, Name, SafePath, Settings, Text
-from hpcai.core.messages import Message
+from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message, at
 from hpcai.core.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds, Watts
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
@@ -27,6 +30,15 @@ ONE_RANK_EACH = Message(
     "machine.one_rank_each",
     "ranks_per_node is more than accelerators_per_node: one rank per accelerator at most, but with "
     "device.shared_by_ranks",
+)
+NOT_SET = Message(
+    "machine.not_set",
+    "found {text} with a variable that is not set on {host} ({variables}), expected one of the job's environment; "
+    "set it, or write the value into the machine file",
+)
+NOT_ABSOLUTE = Message(
+    "machine.not_absolute",
+    "found {folder} on {host}, expected a folder that begins with /; correct it in the machine file",
 )
 
 
@@ -287,10 +299,47 @@ def scratch_path(node_local: str) -> str:
     """Return the scratch folder of a machine file, for this user on this node.
 
     ``${UID}`` is the user's id, which shells do not export, and ``${TMPDIR}`` defaults to /tmp (as in POSIX); any other
-    unset variable is left unchanged.
+    unset variable is left unchanged, because a login node need not have those of a job.
     """
     known = {"TMPDIR": "/tmp", **os.environ, "UID": str(os.getuid())}  # noqa: S108  POSIX's default
     return Template(node_local).safe_substitute(known)
+
+
+def require_scratch(node_local: str) -> Path:
+    """Return the scratch folder as :func:`scratch_path` does, before anything is written there.
+
+    Raises
+    ------
+    LaunchError
+        If a variable is not set on this node, or the path is relative: data would go below the working folder, which is
+        on shared storage.
+    """
+    key = "storage.node_local"
+    folder = require_set(key, node_local, scratch_path(node_local))
+    if not folder.startswith("/"):
+        raise LaunchError(at(key, NOT_ABSOLUTE(folder=folder or "nothing", host=this_node())))
+    return Path(folder)
+
+
+def require_set(key: str, text: str, expanded: str) -> str:
+    """Return a value of a machine file with its variables replaced; refuse it if some are not set on this node.
+
+    Parameters
+    ----------
+    key
+        Key of the machine file, for the message.
+    text, expanded
+        The value in the file, and with all variables replaced that are set.
+
+    Raises
+    ------
+    LaunchError
+        If a variable is left.
+    """
+    if "$" in expanded:
+        left = ", ".join(re.findall(r"\$\{?(\w+)", expanded)) or "$"
+        raise LaunchError(at(key, NOT_SET(text=text, host=this_node(), variables=left)))
+    return expanded
 
 
 def this_node(environment: Mapping[str, str] = os.environ) -> str:

@@ -12,6 +12,8 @@ from hpcai.core.messages import Message
 
 KILLED = Message("programs.killed", "was ended by {signal_name}")
 ENDED = Message("programs.ended", "ended with {status}")
+END_LIMIT_S = 5.0
+"""Time that our launchers give their ranks to end, as horovodrun does [s]; their supervisor allows more."""
 LONGEST_QUOTE = 300
 """Maximum length of quoted output [characters]."""
 _ERROR = re.compile(r"^(?:[\w.]+(?:Error|Exception)|E\S*).*", re.MULTILINE)

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Literal
 
 from hpcai.core.errors import DatasetError
-from hpcai.core.files import regular_bytes
+from hpcai.core.files import NO_SPACE, regular_bytes
 from hpcai.core.messages import Message, at
 
 LONG_HEADER = Message(
     "archives.long_header",
     "found a header of more than {most_bytes} bytes, expected a short one; {remedy}",
+)
+NO_ROOM = Message(
+    "archives.no_room",
+    "no room for the content of {archive} ({reason}); make room there, and start again",
 )
 
 Format = Literal["tar", "tgz"]
@@ -57,7 +61,7 @@ def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimi
     ------
     DatasetError
         Names archive and member. Causes: a path outside the folder, a link, a device, a sparse or repeated file, a
-        decompression bomb, a damaged or truncated archive.
+        decompression bomb, a damaged or truncated archive, or no room for the files.
     """
     names: set[str] = set()
     try:
@@ -74,6 +78,8 @@ def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimi
                     tar.members = []  # type: ignore[attr-defined]
             source.finish()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            raise DatasetError(at(str(folder), NO_ROOM(archive=archive, reason=error.strerror))) from error
         raise DatasetError(
             f"{archive}: after {len(names)} members: found damage ({error}), expected a whole {form} archive; "
             "fetch it again"

@@ -3,17 +3,16 @@
 import re
 import sys
 
-from hpcai.config.machine import this_node
 from hpcai.core.errors import LaunchError
 from hpcai.launchers.declaration import FirstEnd, Launcher
-from hpcai.launchers.ranks import Ranks, meeting_step
+from hpcai.launchers.ranks import Ranks, are_here, meeting_step
 from hpcai.slurm.allocation import find_allocation
 
 GLOO = "--gloo"
 
 
 def _command(ranks: Ranks) -> list[str]:
-    if ranks.nodes == 1 and {share.host for share in ranks.shares} <= {this_node()}:
+    if are_here(ranks):
         return [sys.executable, "-m", "hpcai.training.launch", "-np", str(ranks.count), GLOO]
     if find_allocation() is None:
         raise LaunchError(

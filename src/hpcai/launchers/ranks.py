@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hpcai.config.machine import this_node
 from hpcai.core.errors import LaunchError
 from hpcai.slurm.allocation import find_allocation
 from hpcai.slurm.step import RANKS_END_TOGETHER, step_command
@@ -54,6 +55,20 @@ def hosts_of(ranks: Ranks) -> tuple[str, ...]:
             "request more nodes from Slurm"
         )
     return allocation.nodes[: ranks.nodes]
+
+
+def are_here(ranks: Ranks) -> bool:
+    """Return whether all ranks belong to this node, so that no step is needed to reach them.
+
+    A process of a job may be on none of its nodes: `salloc` can leave the shell on the login node.
+
+    Raises
+    ------
+    LaunchError
+        If the job has fewer nodes than the run.
+    """
+    hosts = hosts_of(ranks)
+    return {*hosts} == {this_node()} if hosts else ranks.nodes == 1
 
 
 def meeting_step(ranks: Ranks) -> list[str]:

@@ -3,11 +3,10 @@
 import re
 import sys
 
-from hpcai.config.machine import this_node
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
 from hpcai.launchers.declaration import FirstEnd, Launcher
-from hpcai.launchers.ranks import Ranks, meeting_step
+from hpcai.launchers.ranks import Ranks, are_here, meeting_step
 from hpcai.slurm.allocation import find_allocation
 
 PROGRAM = "hpcai.training.spawn"
@@ -19,7 +18,7 @@ ONLY_HERE = Message(
 
 
 def _command(ranks: Ranks) -> list[str]:
-    if ranks.nodes == 1 and {share.host for share in ranks.shares} <= {this_node()}:
+    if are_here(ranks):
         return [sys.executable, "-m", PROGRAM, "-np", str(ranks.count)]
     if find_allocation() is None:
         raise LaunchError(ONLY_HERE(run=ranks.name, nodes=ranks.nodes))

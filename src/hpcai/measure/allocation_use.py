@@ -40,16 +40,18 @@ class AllocationUse(BaseModel):
     queue_wait_s: float | None = Field(default=None, ge=0, description="Submission to start; not of requeued jobs.")
 
 
-def write_allocation(raw: Path) -> None:
-    """Write the resources of this process's job to ``allocation.json``.
+def write_allocation(*raws: Path) -> None:
+    """Write the resources of this process's job to ``allocation.json`` of attempts that share the job.
 
     Parameters
     ----------
-    raw
-        Folder of the attempt.
+    raws
+        Folders of the attempts.
     """
     job = own_job_id()
-    write_json(read_slurm_job(_ask_slurm(job), job) if job else _this_machine(), raw / ALLOCATION)
+    use = read_slurm_job(_ask_slurm(job), job) if job else _this_machine()
+    for raw in raws:
+        write_json(use, raw / ALLOCATION)
 
 
 def read_slurm_job(text: str, job: str) -> AllocationUse:

@@ -12,6 +12,8 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from hpcai.config.plan_file import read_plan, write_plan
@@ -61,11 +63,60 @@ def attempt_folder(folder: Path, name: str) -> Path:
     return folder / ATTEMPTS / name
 
 
-def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]:
+@dataclass(frozen=True)
+class PublishedSeeds:
+    """Seeds of the published runs of a point, read once per measurement: a group has hundreds of instances.
+
+    Attributes
+    ----------
+    point
+        Folder of the point's runs, or of a group's instances.
+    """
+
+    point: Path
+
+    @cached_property
+    def _by_folder(self) -> dict[Path, int | None]:
+        plans = sorted(self.point.glob(f"*/{RAW}/plan.json"))
+        return {plan.parent.parent: read_plan(plan).seed for plan in plans}
+
+    def refuse_repeated(self, folder: Path, plan: RunPlan) -> None:
+        """Refuse the seed of another run; the run in ``folder`` is opened, and is no longer published itself.
+
+        Raises
+        ------
+        RunRefusedError
+            If another run of the point was measured with this seed.
+        ConfigError
+            If the plan of a published run is damaged.
+        """
+        self._by_folder.pop(folder, None)
+        for other, seed in self._by_folder.items():
+            if seed == plan.seed:
+                raise RunRefusedError(
+                    f"{folder}: seed {plan.seed} was used by {other} already; the runs of a result need different "
+                    f"seeds (MLPerf HPC rules): change the study's `seed`"
+                )
+
+
+def open_attempt(
+    folder: Path, plan: RunPlan, name: str, published: PublishedSeeds | None = None
+) -> tuple[Path, RunPlan]:
     """Create the folder of a new attempt; return it and the plan with its seed filled in.
 
     A published failure is first moved to the attempts. Earlier attempts whose supervisors vanished get their verdicts,
     and their leftovers on this node are ended.
+
+    Parameters
+    ----------
+    folder
+        Folder of the run.
+    plan
+        Its plan; a missing seed is drawn.
+    name
+        Name of the attempt.
+    published
+        Seeds of the other runs of the point, shared by all runs of a measurement; None: they are read now.
 
     Raises
     ------
@@ -75,7 +126,7 @@ def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]
     _withdraw(folder)
     _settle_vanished(folder)
     seeded = plan.model_copy(update={"seed": plan.seed or secrets.randbelow(2**31 - 1) + 1})
-    _refuse_repeated_seed(folder, seeded)
+    (published or PublishedSeeds(folder.parent)).refuse_repeated(folder, seeded)
     attempt = attempt_folder(folder, name)
     (attempt / "ranks").mkdir(parents=True)
     # Random bytes, because some file systems compress.
@@ -143,15 +194,6 @@ def _size_bytes(file: Path) -> int | None:
         return file.stat().st_size
     except OSError:
         return None
-
-
-def _refuse_repeated_seed(folder: Path, plan: RunPlan) -> None:
-    for other in sorted(folder.parent.glob(f"*/{RAW}/plan.json")):
-        if other.parent.parent != folder and read_plan(other).seed == plan.seed:
-            raise RunRefusedError(
-                f"{folder}: seed {plan.seed} was used by {other.parent.parent} already; the runs of a result need "
-                f"different seeds (MLPerf HPC rules): change the study's `seed`"
-            )
 
 
 def earlier_attempts(folder: Path) -> tuple[Attempt, ...]:

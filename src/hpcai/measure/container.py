@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from hpcai.config.machine import Software
+from hpcai.config.machine import Software, require_set
 from hpcai.config.runs import RunPlan
 from hpcai.core.checkout import source_root
 from hpcai.core.errors import LaunchError
@@ -155,13 +155,7 @@ def _execute(software: Software, folders: Sequence[Path]) -> list[str]:
 
 
 def _expanded(text: str) -> str:
-    expanded = os.path.expandvars(text)
-    if "$" in expanded:
-        raise LaunchError(
-            f"software: found {text!r} with a variable that is not set, expected one of the job's environment; "
-            "set it, or write the value into the machine file"
-        )
-    return expanded
+    return require_set("software", text, os.path.expandvars(text))
 
 
 def _present(folder: Path) -> Path:

@@ -1,26 +1,56 @@
 """Drop a dataset's files from the page cache, so that a run reads them cold, and check the effect."""
 
 import ctypes
+import math
 import mmap
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_WINDOW_BYTES = 1 << 30
+_THREADS = 16
+"""Each mostly waits for a shared file system to open a file."""
+_WINDOW_BYTES = (1 << 30) // _THREADS
+Answer = Literal["dropped", "not_permitted", "kept"]
+"""kept: it took too long."""
 
 
-def drop_page_cache(files: Iterable[Path]) -> Literal["dropped", "not_permitted"]:
+def drop_page_cache(files: Sequence[Path], limit_s: float = math.inf) -> Answer:
     """Ask the kernel to drop the pages of ``files`` and report whether it did.
 
     Only the run's own data is dropped, which needs no privilege and keeps programs in memory. Data on in-memory file
     systems cannot be dropped; it stays warm and the answer is ``"not_permitted"``.
+
+    Parameters
+    ----------
+    files
+        All files of the data: in every epoch another part of them is read by this node.
+    limit_s
+        No file is begun after this time, and the answer is ``"kept"`` [s].
+
+    Raises
+    ------
+    OSError
+        If a file cannot be opened.
     """
+    give_up_s = time.monotonic() + limit_s
+    parts = [files[number::_THREADS] for number in range(min(_THREADS, len(files)))]
+    with ThreadPoolExecutor(max(len(parts), 1)) as pool:
+        answers = set(pool.map(lambda part: _drop(part, give_up_s), parts))
+    # The worst answer counts.
+    return "kept" if "kept" in answers else "not_permitted" if "not_permitted" in answers else "dropped"
+
+
+def _drop(files: Sequence[Path], give_up_s: float) -> Answer:
     cold = True
     for file in files:
+        if time.monotonic() >= give_up_s:
+            return "kept"
         descriptor = os.open(file, os.O_RDONLY)
         try:
             cold = _forget(descriptor) and cold

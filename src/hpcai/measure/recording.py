@@ -1,6 +1,7 @@
 """Build the record of an ended attempt: the ranks' reports, external observations, and the rules' verdict."""
 
 import os
+import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -89,7 +90,7 @@ def _join(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, fact
         outcome=outcome,
         reason=reason,
         wall_s=ending.wall_s,
-        launch_s=training.started_monotonic_s - ending.started_monotonic_s if training else None,
+        launch_s=_launch_s(ending, training, ranks),
         exit_status=ending.exit_status,
         training=training,
         partial_epochs=() if training else read_epochs(attempt / "epochs.jsonl"),
@@ -99,6 +100,17 @@ def _join(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, fact
         provenance=origin,
         **facts,
     )
+
+
+def _launch_s(ending: Ending, training: TrainingReport | None, ranks: Sequence[RankReport]) -> float | None:
+    """Return the time from the start of the launcher to that of rank 0 [s]; None if no clock timed both.
+
+    A monotonic clock counts from the start of its node, so rank 0 must have run on the supervisor's. Wall clocks of two
+    nodes may differ by more than a launch takes.
+    """
+    if training is None or ranks[0].placement.hostname != socket.gethostname():
+        return None
+    return training.started_monotonic_s - ending.started_monotonic_s
 
 
 def disturbance_while_timed(

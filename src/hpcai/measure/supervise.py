@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from hpcai.config.machine import scratch_path, this_node
+from hpcai.config.machine import require_scratch, this_node
 from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.machine_lock import machine_to_itself
@@ -66,7 +66,7 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
     ResultsError
         If its folder cannot be written.
     LaunchError
-        If the launcher, the machine's image or one of its modules is missing.
+        If the launcher, the machine's image or one of its modules is missing, or a variable of storage.node_local.
     DatasetError
         If its data or shards are missing or damaged, or its nodes lack room for them: no attempt counts, and no record
         is published.
@@ -139,8 +139,14 @@ class Run:
 
 
 def scratch_folder(plan: RunPlan, attempt: str) -> Path:
-    """Return the node-local folder of an attempt."""
-    return Path(scratch_path(plan.machine.storage.node_local)) / attempt
+    """Return the node-local folder of an attempt.
+
+    Raises
+    ------
+    LaunchError
+        If a variable of its place is not set here, or the place is relative.
+    """
+    return require_scratch(plan.machine.storage.node_local) / attempt
 
 
 @dataclass(frozen=True)
@@ -226,12 +232,12 @@ class Measurement:
     def open(self) -> tuple[Run, ...]:
         """Open the attempts, check the data, and record the batch system's allocation; nothing is started yet."""
         runs = []
+        published = attempts.PublishedSeeds(self.runs[0].folder.parent)
         for run in self.runs:
-            _, seeded = attempts.open_attempt(run.folder, run.plan, run.name)
+            _, seeded = attempts.open_attempt(run.folder, run.plan, run.name, published)
             runs.append(replace(run, plan=seeded, earlier=attempts.earlier_attempts(run.folder)))
         _ = self.data
-        for run in runs:
-            write_allocation(run.attempt)
+        write_allocation(*(run.attempt for run in runs))
         return tuple(runs)
 
     def prepare(self, runs: tuple[Run, ...]) -> Ready:
@@ -320,17 +326,14 @@ class Measurement:
     def _cleaned(self, runs: tuple[Run, ...]) -> Iterator[list[str]]:
         """Clean all nodes after the block, however it ends; yield a list that receives nodes without an answer."""
         silent: list[str] = []
-
-        def clean(run: Run) -> None:
-            whole = [] if self.scratch == run.scratch else [self.scratch]
-            silent.extend(clean_nodes(self.start.launcher, run.ranks, run.scratch, run.name, *whole))
-
-        with ExitStack() as cleaning:
-            for run in runs:
-                cleaning.callback(clean, run)
-            # Called first: the remaining work takes seconds.
-            cleaning.callback(self.guard.signals.hold_back)
+        scratches = list(dict.fromkeys([self.scratch, *(run.scratch for run in runs)]))
+        names = [run.name for run in runs]
+        try:
             yield silent
+        finally:
+            # The remaining work takes seconds.
+            self.guard.signals.hold_back()
+            silent.extend(clean_nodes(self.start.launcher, self.ranks, scratches, names))
 
     def conclude(self, ended: Ended) -> tuple[tuple[RunRecord, ...], str]:
         """Publish the records, or set the attempts aside; return the records and the reason for setting them aside.

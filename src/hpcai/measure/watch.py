@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,12 @@ from typing import Literal
 import psutil
 
 from hpcai.config.study import Limits
+from hpcai.core.programs import END_LIMIT_S
 
 ATTEMPT_VARIABLE = "HPCAI_ATTEMPT"
 POLL_S = 0.2
-GRACE_S = 7.0
-"""Time for a launcher to end its ranks: horovodrun takes up to 5 s, and Slurm kills 30 s after its first signal."""
+GRACE_S = END_LIMIT_S + 2.0
+"""Time for a launcher to end its ranks and itself; Slurm kills 30 s after its first signal (KillWait)."""
 SEEN_S = 1.0
 """Largest time between two checks that counts as silence of the ranks; beyond it, nobody was watching."""
 LATE_S = 5.0
@@ -198,10 +199,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def end_marked_processes(attempt: str) -> list[int]:
-    """Kill all remaining processes of ``attempt`` on this node; return the process ids."""
-    left = list(_marked(attempt))
-    for process in left:
+def end_marked_processes(*attempts: str) -> list[int]:
+    """Kill all remaining processes of the attempts on this node; return the process ids."""
+    left = dict(_marked(attempts))
+    for process, attempt in left.items():
         logger.warning("process %d of attempt %s was still running and is killed", process.pid, attempt)
         with suppress(psutil.NoSuchProcess):
             process.kill()
@@ -209,13 +210,15 @@ def end_marked_processes(attempt: str) -> list[int]:
     return [process.pid for process in left]
 
 
-def _marked(attempt: str) -> Iterable[psutil.Process]:
+def _marked(attempts: Collection[str]) -> Iterable[tuple[psutil.Process, str]]:
+    # All attempts in one pass, because reading every process's environment is what takes the time.
     for process in psutil.process_iter():
         try:
-            if process.environ().get(ATTEMPT_VARIABLE) == attempt and process.pid != os.getpid():
-                yield process
+            attempt = process.environ().get(ATTEMPT_VARIABLE)
         except psutil.Error:
             continue
+        if attempt and attempt in attempts and process.pid != os.getpid():
+            yield process, attempt
 
 
 def end_orphans() -> list[int]:

@@ -41,6 +41,10 @@ RAISE = {
         ),
         Message("reproducibility.no_command", "measure again: the command that started the ranks is not in the record"),
         Message("reproducibility.no_launch_time", "let the run end, so that its launch is timed"),
+        Message(
+            "reproducibility.launched_elsewhere",
+            "start the measurement on the node of the first rank, so that one clock times the launch",
+        ),
         Message("reproducibility.no_peak", "declare the peak of this precision with its source in the machine file"),
         Message(
             "reproducibility.no_power",
@@ -118,9 +122,9 @@ def _placement(record: RunRecord) -> Item:
 
 
 def _launcher(record: RunRecord) -> Item:
-    return _parts(
-        (4, bool(record.provenance.command), "no_command"), (2, record.launch_s is not None, "no_launch_time")
-    )
+    # A run that ended lacks its launch only if the clocks of two nodes saw its ends.
+    untimed = "launched_elsewhere" if record.training else "no_launch_time"
+    return _parts((4, bool(record.provenance.command), "no_command"), (2, record.launch_s is not None, untimed))
 
 
 def _peaks(record: RunRecord) -> Item:
@@ -184,7 +188,8 @@ def reproducibility_table(records: Iterable[RunRecord], power: pd.DataFrame | No
     records
         Records of the timed runs.
     power
-        The view ``power``: a point whose power was measured has the points of power as well.
+        The view ``power``: a point whose power was measured has the points of power as well. A meter that gave no
+        more than 0 W stood still and measured nothing.
 
     Returns
     -------
@@ -195,7 +200,10 @@ def reproducibility_table(records: Iterable[RunRecord], power: pd.DataFrame | No
     groups: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:
         groups.setdefault(tuple(str(getattr(record.plan.point, name)) for name in POINT), []).append(record)
-    metered = set(power[list(POINT)].astype(str).itertuples(index=False, name=None)) if power is not None else set()
+    metered: set[tuple[str, ...]] = set()
+    if power is not None:
+        told = power.loc[power["mean_power_w"] > 0, list(POINT)].astype(str)
+        metered = set(told.itertuples(index=False, name=None))
     rows = [_row(key, groups[key], metered=key in metered) for key in sorted(groups)]
     return pd.DataFrame(rows, columns=list(columns_of("reproducibility")))
 

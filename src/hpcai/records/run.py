@@ -228,7 +228,10 @@ class RunRecord(_Part):
     outcome: Outcome
     reason: str
     wall_s: float = Field(ge=0, description="Start of the launcher to its end, as seen by the supervisor.")
-    launch_s: float | None = Field(default=None, description="Start of the launcher to the start of rank 0.")
+    launch_s: float | None = Field(
+        default=None,
+        description="Start of the launcher to the start of rank 0; None: unknown, as when they ran on different nodes.",
+    )
     exit_status: int | None = None
     training: TrainingReport | None = Field(description="None: the ranks did not finish.")
     partial_epochs: tuple[EpochRecord, ...] = Field(default=(), description="Epochs of a failed run.")

@@ -20,7 +20,7 @@ import psutil
 
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message, at
-from hpcai.core.programs import shell_status
+from hpcai.core.programs import END_LIMIT_S, shell_status
 from hpcai.training.ending import leave, run_and_leave
 from hpcai.training.join_step import INTERFACE, local_address_towards
 from hpcai.training.rendezvous import ADDRESS, PORT, SECRET, Rendezvous, new_secret
@@ -37,8 +37,6 @@ GLOO_TIMEOUT_S = 120
 """Time for ranks to meet [s]; Horovod's 30 s are short if many ranks start from one shared file system at once."""
 ANSWER_LIMIT_S = 60
 LOOK_S = 1.0
-END_LIMIT_S = 8.0
-"""Time for a step to end all its ranks [s]; the supervisor allows this program a little more."""
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:

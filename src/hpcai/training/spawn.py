@@ -18,13 +18,11 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import IO
 
-from hpcai.core.programs import shell_status
+from hpcai.core.programs import END_LIMIT_S, shell_status
 from hpcai.training import launch_nodes
 from hpcai.training.ending import leave, run_and_leave
 from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET, Rendezvous, new_secret, place_variables
 
-END_LIMIT_S = 8.0
-"""Time for ranks to end when told to [s]; the supervisor allows this program a little more."""
 LOOK_S = 0.02
 
 

@@ -1,12 +1,15 @@
+import errno
 import gzip
 import io
+import os
 import tarfile
 
 import pytest
 from unit.refusals import refused
 
 from hpcai.core.errors import DatasetError
-from hpcai.data.archives import LONG_HEADER, UnpackLimits, unpack_archive
+from hpcai.data import archives
+from hpcai.data.archives import LONG_HEADER, NO_ROOM, UnpackLimits, unpack_archive
 
 LIMITS = UnpackLimits(content_bytes=1 << 20, files=10)
 
@@ -115,6 +118,19 @@ def test_cut_between_members_and_in_the_trailer(tmp_path):
     (tmp_path / "b").write_bytes(gzip.compress(data)[:-4])
     with pytest.raises(DatasetError, match="found damage"):
         unpack_archive(tmp_path / "b", tmp_path, "tgz", LIMITS)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_no_damage(tmp_path, monkeypatch, number):
+    archive, target = build(tmp_path / "a", [("one", b"1" * 512)]), tmp_path / "out"
+    target.mkdir()
+
+    def full(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(archives.shutil, "copyfileobj", full)
+    with refused(DatasetError, NO_ROOM, place=str(target), archive=archive, reason=os.strerror(number)):
+        unpack_archive(archive, target, "tar", LIMITS)
 
 
 def test_no_archive(tmp_path):

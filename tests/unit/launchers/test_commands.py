@@ -84,6 +84,18 @@ def test_horovodrun_on_one_node_needs_no_step():
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize("name", ["horovodrun", "spawn"])
+def test_a_run_on_one_node_does_not_stay_on_a_login_node(monkeypatch, name):
+    """The shell of salloc may be on a node that is none of the job."""
+    one = Ranks("r", nodes=1, ranks_per_node=2, cores_per_rank=1)
+    monkeypatch.setattr("socket.gethostname", lambda: "login")
+    found = options(launch_command(name, one, ["train"]))
+    assert {"--nodes=1", "--ntasks=2", "--nodelist=n1"} <= set(found)
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    assert "-np" in launch_command(name, one, ["train"])
+
+
 def test_horovodrun_does_not_reach_other_nodes_by_itself():
     with pytest.raises(LaunchError, match=r"b/v/n2x4/r1: horovodrun reaches other nodes only inside a Slurm job"):
         launch_command("horovodrun", RANKS, ["train"])

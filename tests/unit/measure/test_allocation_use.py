@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcai.measure import allocation_use
 from hpcai.measure.allocation_use import (
     ALLOCATION,
     AllocationUse,
@@ -93,6 +94,18 @@ def test_outside_slurm_it_is_this_machine(tmp_path: Path, monkeypatch: pytest.Mo
     assert found.nodes == 1
     assert found.cores == len(os.sched_getaffinity(0))
     assert found.time_limit_s is None
+
+
+def test_the_controller_is_asked_once_for_all_instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setattr(allocation_use, "_ask_slurm", lambda job: asked.append(job) or JOB)
+    folders = [tmp_path / name for name in ("i1", "i2")]
+    for folder in folders:
+        folder.mkdir()
+    write_allocation(*folders)
+    assert asked == ["17"]
+    assert [read_part(AllocationUse, folder / ALLOCATION).cores for folder in folders] == [8, 8]
 
 
 def test_inside_slurm_the_controller_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

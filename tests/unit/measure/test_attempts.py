@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import time
 
@@ -11,6 +12,8 @@ import pytest
 from unit.record_factory import make_record
 from unit.refusals import told
 
+from hpcai.config.plan_file import read_plan, write_plan
+from hpcai.core.errors import ConfigError, RunRefusedError
 from hpcai.measure import attempts as module
 from hpcai.measure.attempts import (
     AFTER_EPOCHS,
@@ -18,6 +21,7 @@ from hpcai.measure.attempts import (
     OPENING,
     UNREADABLE,
     VANISHED,
+    PublishedSeeds,
     adopt_finished,
     attempt_folder,
     earlier_attempts,
@@ -122,6 +126,41 @@ def test_broken_and_interrupted_attempts_are_listed_in_order(folder):
     found = earlier_attempts(folder)
     assert [(one.attempt, one.outcome) for one in found] == [("a1", "failed"), ("a2", "interrupted")]
     assert found[0].epochs == 3
+
+
+def publish_plans(point, count):
+    """As the folders of published runs with seeds 1, 2, ... look; return them with their plans."""
+    runs = {}
+    for number in range(1, count + 1):
+        plan = PLAN.model_copy(update={"repetition": number, "seed": number})
+        (point / f"r{number}" / RAW).mkdir(parents=True)
+        write_plan(plan, point / f"r{number}" / RAW / "plan.json")
+        record = make_record("failed", record={"attempt": f"a{number}"})
+        write_json(record, point / f"r{number}" / RAW / RECORD)
+        runs[point / f"r{number}"] = plan
+    return runs
+
+
+def test_seeds_of_the_others_are_read_once_per_measurement(tmp_path, monkeypatch):
+    runs, read = publish_plans(tmp_path, 5), []
+    monkeypatch.setattr(module, "read_plan", lambda file: read.append(file) or read_plan(file))
+    seeds = PublishedSeeds(tmp_path)
+    *withdrawn, last = runs
+    for folder in withdrawn[:3]:
+        open_attempt(folder, runs[folder], "b1", seeds)
+    # A withdrawn run keeps its seed for itself no longer, and a published one still does.
+    open_attempt(withdrawn[3], runs[withdrawn[0]], "b1", seeds)
+    with pytest.raises(RunRefusedError):
+        open_attempt(withdrawn[3], runs[last], "b2", seeds)
+    assert len(read) == 4
+
+
+def test_a_damaged_plan_of_another_run_is_noticed(tmp_path):
+    first, second = publish_plans(tmp_path, 2).items()
+    file = second[0] / RAW / "plan.json"
+    file.write_bytes(file.read_bytes().replace(b'"seed": 2', b'"seed": 3'))
+    with pytest.raises(ConfigError, match=re.escape(str(file))):
+        open_attempt(*first, "b1")
 
 
 def test_what_breaks_a_measurement_is_its_verdict(folder):

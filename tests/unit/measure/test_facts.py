@@ -2,7 +2,9 @@
 
 import os
 import sys
+import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from unit.record_factory import make_record
@@ -99,3 +101,34 @@ def test_page_cache_is_dropped_or_it_is_said(tmp_path):
         assert answer == ("dropped" if page_cache.resident_pages(stream.fileno()) == 0 else "not_permitted")
         stream.read()
         assert page_cache.resident_pages(stream.fileno()) == (1 << 20) // os.sysconf("SC_PAGESIZE")
+
+
+def test_the_pages_of_all_files_are_dropped_by_several_threads(tmp_path, monkeypatch):
+    files = [tmp_path / str(number) for number in range(40)]
+    for file in files:
+        file.touch()
+    dropped, others = [], threading.Event()
+
+    def forget(descriptor):
+        dropped.append(os.fstat(descriptor).st_ino)
+        if len(dropped) > 1:
+            others.set()
+        return others.wait(timeout=5)
+
+    monkeypatch.setattr(page_cache, "_forget", forget)
+    assert page_cache.drop_page_cache(files) == "dropped"
+    assert sorted(dropped) == sorted(file.stat().st_ino for file in files)
+
+
+def test_dropping_pages_ends_at_its_limit(tmp_path, monkeypatch):
+    """Of the many files of a shared file system some are dropped; the data then count as warm."""
+    files = [tmp_path / str(number) for number in range(40)]
+    for file in files:
+        file.touch()
+    clock = iter([0.0, *[1.0] * 20, *[9.0] * 99])
+    monkeypatch.setattr(page_cache, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    dropped = []
+    monkeypatch.setattr(page_cache, "_forget", lambda descriptor: dropped.append(descriptor) or True)
+    assert page_cache.drop_page_cache(files, 5.0) == "kept"
+    assert len(dropped) == 20
+    assert page_cache.drop_page_cache([], 5.0) == "dropped"

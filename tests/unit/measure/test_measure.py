@@ -16,11 +16,11 @@ from unit.measure.test_supervise import make_pack
 from unit.record_factory import make_plan, make_provenance, make_record
 from unit.refusals import refused
 
-from hpcai.config.machine import this_node
+from hpcai.config.machine import NOT_ABSOLUTE, NOT_SET, this_node
 from hpcai.config.plan_file import write_plan
 from hpcai.config.study import Limits
 from hpcai.core.disturbance import CoreUse, Quietness, Tolerance
-from hpcai.core.errors import DatasetError, ResultsError, RunInterruptedError, RunRefusedError
+from hpcai.core.errors import DatasetError, LaunchError, ResultsError, RunInterruptedError, RunRefusedError
 from hpcai.core.files import file_sha256
 from hpcai.data.manifest import Manifest, read_manifest, write_manifest
 from hpcai.launchers.registry import LAUNCHERS
@@ -227,6 +227,22 @@ def test_a_full_file_system_is_one_sentence_and_the_attempt_stays(run):
     assert "No space left" in given_up.reason
     run.patch.setattr(supervise.publish, "write_record", real)
     assert run.measure().earlier_attempts == (given_up,)
+
+
+@pytest.mark.parametrize(
+    ("node_local", "message", "facts"),
+    [
+        ("${NOT_SET_HERE}/hpcai", NOT_SET, {"text": "${NOT_SET_HERE}/hpcai", "variables": "NOT_SET_HERE"}),
+        ("scratch/hpcai", NOT_ABSOLUTE, {"folder": "scratch/hpcai"}),
+    ],
+)
+def test_scratch_that_would_be_below_the_working_folder_opens_no_attempt(run, node_local, message, facts):
+    storage = run.plan.machine.storage.model_copy(update={"node_local": node_local})
+    machine = run.plan.machine.model_copy(update={"storage": storage})
+    write_plan(run.plan.model_copy(update={"machine": machine}), run.inputs.plans[0])
+    with refused(LaunchError, message, place="storage.node_local", host=this_node(), **facts):
+        run.measure()
+    assert not list(run.folder.iterdir())
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(run):

@@ -19,7 +19,9 @@ from hpcai.measure.nodes import (
     ENDED_WITH,
     NO_ANSWER,
     NOT_CLEANED,
+    NOT_DROPPED,
     NOT_REACHED,
+    ONLY_SLOW,
     NodeFacts,
     clean_nodes,
     prepare_nodes,
@@ -93,8 +95,30 @@ def test_all_nodes_of_a_job_are_prepared_by_one_step(tmp_path, monkeypatch):
     assert [facts.nodes_here for facts in report.nodes] == [1, 2]
     assert report.share_scratch == 2
     assert {path.name for path in (tmp_path / "scratch").iterdir()} == {"new@n1", "new@n2"}
-    clean_nodes("srun", RANKS, tmp_path / "scratch" / "new", "attempt")
+    clean_nodes("srun", RANKS, [tmp_path / "scratch" / "new"], ["attempt"])
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.usefixtures("step")
+def test_the_one_node_of_a_run_is_reached_by_a_step_if_it_is_another(tmp_path, monkeypatch):
+    """The shell of salloc may be on a node that is none of the job."""
+    enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
+    report = prepare_nodes("spawn", HERE, tmp_path / "scratch" / "new", [])
+    assert [facts.node for facts in report.nodes] == ["n1"]
+    monkeypatch.setattr(nodes, "_run_step", None)
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    assert prepare_nodes("spawn", HERE, tmp_path / "scratch" / "new", []).nodes[0].node == "n1"
+
+
+def test_a_node_that_cannot_drop_its_pages_in_time_goes_on_and_says_so(tmp_path, monkeypatch, caplog):
+    assert nodes.DROP_LIMIT_S < nodes.PREPARE_LIMIT_S / 2
+    monkeypatch.setattr(nodes, "DROP_LIMIT_S", 0.0)
+    report = prepare_nodes("srun", HERE, tmp_path / "scratch" / "new", write_data(tmp_path / "data"))
+    (facts,) = report.nodes
+    assert (report.page_cache, facts.page_cache, report.problem) == ("kept", "kept", "")
+    assert told(facts.problem, NOT_DROPPED)["files"] == "3"
+    assert facts.free_bytes > 0
+    assert facts.problem in caplog.text
 
 
 @pytest.mark.usefixtures("step")
@@ -134,7 +158,7 @@ def test_slurm_that_does_not_answer_is_a_problem_and_no_error(tmp_path, monkeypa
     scontrol.failures = 99
     enter_job(monkeypatch, scontrol)
     assert "Unable to contact slurm controller" in prepare_nodes("srun", RANKS, tmp_path / "new", []).problem
-    clean_nodes("srun", RANKS, tmp_path / "new", "attempt")
+    clean_nodes("srun", RANKS, [tmp_path / "new"], ["attempt"])
     assert "Unable to contact slurm controller" in told(caplog.messages[-1], NOT_CLEANED)["problem"]
 
 
@@ -159,7 +183,7 @@ def test_what_broken_runs_left_is_ended_before_a_run_and_said(tmp_path, monkeypa
 @pytest.mark.usefixtures("step")
 def test_a_node_that_does_not_answer_when_it_is_cleaned_is_named(tmp_path, monkeypatch):
     enter_job(monkeypatch, Scontrol("n1", "gone", nodes="all"))
-    assert clean_nodes("srun", RANKS, tmp_path / "scratch" / "mine", "attempt") == ("gone",)
+    assert clean_nodes("srun", RANKS, [tmp_path / "scratch" / "mine"], ["attempt"]) == ("gone",)
 
 
 @pytest.mark.parametrize("down", [[], ["n2"]])
@@ -171,11 +195,24 @@ def test_a_step_that_reaches_not_even_this_node_accuses_none_but_those_that_slur
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
     enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
     monkeypatch.setattr(nodes, "down_nodes", lambda names: down if names == "n1,n2" else None)
-    assert clean_nodes("srun", RANKS, tmp_path / "scratch" / "mine", "attempt") == tuple(down)
+    assert clean_nodes("srun", RANKS, [tmp_path / "scratch" / "mine"], ["attempt"]) == tuple(down)
+
+
+@pytest.mark.parametrize("down", [[], ["n2"]])
+def test_nodes_that_clean_up_slowly_are_not_lost(tmp_path, monkeypatch, caplog, down):
+    program = tmp_path / "srun"
+    program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("shutil.which", lambda _: str(program))
+    monkeypatch.setattr(nodes, "CLEAN_LIMIT_S", 0.3)
+    enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
+    monkeypatch.setattr(nodes, "down_nodes", lambda names: down if names == "n1,n2" else None)
+    assert clean_nodes("srun", RANKS, [tmp_path / "scratch" / "mine"], ["attempt"]) == tuple(down)
+    assert told(caplog.text, ONLY_SLOW)["nodes"] == ("n1" if down else "n1, n2")
 
 
 def test_without_slurm_no_node_is_accused(tmp_path):
-    assert clean_nodes("mpirun", RANKS, tmp_path / "mine", "attempt") == ()
+    assert clean_nodes("mpirun", RANKS, [tmp_path / "mine"], ["attempt"]) == ()
 
 
 @pytest.mark.usefixtures("step")
@@ -189,17 +226,40 @@ def test_what_is_left_of_a_run_is_ended_and_removed(tmp_path, monkeypatch, caplo
         [sys.executable, "-c", "import time; time.sleep(600)"], env={**os.environ, ATTEMPT_VARIABLE: "attempt 1"}
     )
     monkeypatch.setattr(nodes, "CLEAN_LIMIT_S", 60.0)
-    clean_nodes("srun", RANKS, scratch, "attempt 1")
+    clean_nodes("srun", RANKS, [scratch], ["attempt 1"])
     assert left.wait() == -9
     assert not any(folder.exists() for folder in left_behind)
     assert f"n1: {ENDED_LEFT(processes=(left.pid,), left_by='attempt attempt 1')}" in caplog.text
+
+
+@pytest.mark.usefixtures("step")
+def test_all_attempts_of_a_group_are_cleaned_by_one_step(tmp_path, monkeypatch, caplog):
+    enter_job(monkeypatch, Scontrol("n1", "gone", "n2", nodes="all"))
+    monkeypatch.setattr(nodes, "CLEAN_LIMIT_S", 60.0)
+    real, limits = nodes._run_step, []
+    monkeypatch.setattr(nodes, "_run_step", lambda *step: limits.append(step[-1]) or real(*step))
+    names = ["mine-i1", "mine-i2"]
+    scratches = [tmp_path / "scratch" / name for name in ("mine", *names)]
+    folders = [tmp_path / "scratch" / name for name in ("mine@n1", "mine@n2", "mine-i1@n1", "mine-i2@n2")]
+    for folder in folders:
+        leave_behind(folder)
+    wait = [sys.executable, "-c", "import time; time.sleep(600)"]
+    left = [subprocess.Popen(wait, env={**os.environ, ATTEMPT_VARIABLE: name}) for name in names]
+    ranks = Ranks("b/v/w", nodes=3, ranks_per_node=1, cores_per_rank=1)
+    assert clean_nodes("srun", ranks, scratches, names) == ("gone",)
+    assert limits == [60.0]
+    assert [process.wait() for process in left] == [-9, -9]
+    assert not any(folder.exists() for folder in folders)
+    facts = told(caplog.text, ENDED_LEFT)
+    assert set(facts["processes"].strip("()").split(", ")) == {str(process.pid) for process in left}
+    assert facts["left_by"].endswith(ranks.name)
 
 
 def test_a_foreign_folder_is_left_and_it_is_said(tmp_path, caplog):
     own = own_stage(tmp_path / "mine")
     own.mkdir()
     (own / "thesis").touch()
-    clean_nodes("srun", HERE, tmp_path / "mine", "attempt")
+    clean_nodes("srun", HERE, [tmp_path / "mine"], ["attempt"])
     assert (own / "thesis").exists()
     told(caplog.text, FOREIGN_FOLDER)
 

@@ -1,5 +1,6 @@
 """The record of an attempt that ended: reports from other nodes may be late or missing."""
 
+import socket
 import threading
 import time
 
@@ -34,6 +35,17 @@ def report(attempt, ranks):
     for rank in ranks:
         write_json(rank, attempt / f"ranks/rank{rank.placement.rank}.json")
     write_json(RECORD.training, attempt / "training.json")
+
+
+@pytest.mark.parametrize("rank_here", [0, 1])
+def test_a_launch_is_timed_only_by_the_clock_of_one_node(attempt, rank_here):
+    ranks = list(RECORD.ranks)
+    placement = ranks[rank_here].placement.model_copy(update={"hostname": socket.gethostname()})
+    ranks[rank_here] = ranks[rank_here].model_copy(update={"placement": placement})
+    report(attempt, ranks)
+    record = record_of(attempt)
+    assert record.outcome == "converged"
+    assert record.launch_s == (RECORD.training.started_monotonic_s if rank_here == 0 else None)
 
 
 def test_a_report_that_comes_late_is_waited_for(attempt):

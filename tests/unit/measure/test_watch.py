@@ -15,6 +15,7 @@ import pytest
 from hpcai.config.study import Limits
 from hpcai.measure import watch as watching
 from hpcai.measure.watch import ATTEMPT_VARIABLE, _marked, end_orphans, watch
+from hpcai.training import launch_nodes, spawn
 
 LONG = Limits(run_s=30, stall_s=30)
 
@@ -64,6 +65,11 @@ def test_a_deaf_launcher_is_killed(tmp_path, monkeypatch):
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     ending = run(tmp_path, deaf, Limits(run_s=4, stall_s=30))
     assert (ending.verdict, ending.exit_status) == ("timed_out", -9)
+
+
+@pytest.mark.parametrize("launcher", [spawn, launch_nodes])
+def test_our_launchers_have_time_to_end_their_ranks(launcher):
+    assert launcher.END_LIMIT_S + 1.0 < watching.GRACE_S
 
 
 def test_a_file_system_that_hangs_does_not_hold_up_the_watch(tmp_path, monkeypatch):
@@ -122,7 +128,7 @@ def test_an_interrupted_supervisor_ends_its_launcher(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, "import time; time.sleep(60)", on_poll=interrupt)
     assert time.monotonic() - started < 15
-    assert not list(_marked(f"test-{os.getpid()}"))
+    assert not list(_marked([f"test-{os.getpid()}"]))
 
 
 BEATS = "import pathlib, time\nfor i in range(COUNT): pathlib.Path(HEARTBEAT).touch(); time.sleep(0.1)"

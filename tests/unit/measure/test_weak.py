@@ -19,7 +19,7 @@ from hpcai.core.errors import ConfigError, LaunchError, RunInterruptedError, Run
 from hpcai.core.sealed import unseal
 from hpcai.data.manifest import Manifest, write_manifest
 from hpcai.launchers.registry import LAUNCHERS
-from hpcai.measure import publish, recording, supervise
+from hpcai.measure import attempts, publish, recording, supervise
 from hpcai.measure.inputs import Inputs
 from hpcai.measure.interruption import FROM_OUTSIDE, INTERRUPTED
 from hpcai.measure.weak import OTHER_PLANS, TOO_FEW_CORES, measure_weak
@@ -149,6 +149,22 @@ def test_an_instance_that_fails_is_a_result_and_the_group_is_repeated_as_a_whole
             (first.attempt, first.outcome)
         ]
         assert (group.folder / f"i{first.number}/attempts/{first.attempt}/record.json").exists()
+
+
+def test_work_for_all_instances_is_done_once_while_they_hold_the_nodes(group, monkeypatch):
+    cleaned, read = [], []
+    clean, read_plan = supervise.clean_nodes, attempts.read_plan
+    monkeypatch.setattr(supervise, "clean_nodes", lambda *asked: cleaned.append(asked) or clean(*asked))
+    monkeypatch.setattr(attempts, "read_plan", lambda file: read.append(file) or read_plan(file))
+    group.fail(2)
+    group.measure()
+    publish.forget_breakdowns(group.folder.parent)
+    made = group.measure()
+    (_, (_, _, scratches, names)) = cleaned
+    assert names == [instance.attempt for instance in made.results]
+    assert [scratch.name for scratch in scratches] == [made.attempt, *names]
+    # Withdrawn first, the first instance needs to read those of the others.
+    assert len(read) == INSTANCES - 1
 
 
 def test_a_disturbed_group_is_repeated_as_a_whole(tmp_path, monkeypatch):

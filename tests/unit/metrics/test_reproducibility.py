@@ -1,5 +1,6 @@
 """Points are lost for what a record lacks, each with its advice; nothing else changes the score."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_a_record_that_lacks_nothing_has_all_points() -> None:
         (lambda: full_record(provenance={"pack_digest": None}), "data", 3, "not_packed"),
         (lambda: full_record(artefacts=()), "raw_files", 10, "no_raw_files"),
         (lambda: full_record(provenance={"command": ()}), "launcher", 4, "no_command"),
-        (lambda: full_record(launch_s=None), "launcher", 2, "no_launch_time"),
+        (lambda: full_record(launch_s=None), "launcher", 2, "launched_elsewhere"),
         (lambda: full_record(machine={"device": {"kind": "cpu"}}), "peaks", 6, "no_peak"),
         (lambda: full_record(machine={"power": None}), "power", 4, "no_power"),
         (lambda: full_record(disturbance=(BUSY,)), "disturbance", 6, "disturbed"),
@@ -74,6 +75,7 @@ def test_use_by_others_that_nobody_watched_has_no_points_at_all() -> None:
 def test_a_failed_run_loses_placement_and_launch_but_is_judged() -> None:
     judged = judge_record(make_record("failed", record={"launch_s": None}))
     assert (judged["placement"].points, judged["seed"].points) == (0, ITEMS["seed"][0])
+    assert judged["launcher"].advice == RAISE["no_launch_time"]()
 
 
 def test_accelerators_without_uuid_lose_points() -> None:
@@ -95,6 +97,17 @@ def test_a_point_has_the_fewest_points_of_its_runs_and_its_share_of_repeats() ->
 
 def test_measured_power_counts_like_declared_power() -> None:
     records = make_study((1, 2), repeats=1)
-    power = pd.DataFrame([{"benchmark": "cosmoflow_tiny", "variant": "fp32", "engine": "horovod", "scale": "n1x1"}])
-    table = reproducibility_table(records, power).set_index("scale")
+    table = reproducibility_table(records, power_at("n1x1", math.nan, 100.0)).set_index("scale")
     assert table["power_points"].to_dict() == {"n1x1": 4, "n1x2": 0}
+
+
+def test_a_meter_without_power_measured_none() -> None:
+    records = make_study((1,), repeats=1)
+    (points,) = reproducibility_table(records, power_at("n1x1", math.nan, 0.0))["power_points"]
+    assert points == 0
+
+
+def power_at(scale: str, *watts: float) -> pd.DataFrame:
+    """Return the view of power of one scale, with one row per meter."""
+    point = {"benchmark": "cosmoflow_tiny", "variant": "fp32", "engine": "horovod", "scale": scale}
+    return pd.DataFrame([{**point, "mean_power_w": one} for one in watts])

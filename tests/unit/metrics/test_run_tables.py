@@ -94,6 +94,17 @@ def test_shares_add_up(runs: pd.DataFrame) -> None:
     assert times.sum(axis=1).tolist() == pytest.approx(runs.loc[shares.index, "wall_s"].tolist())
 
 
+def test_mean_shares_add_up_where_some_launches_were_not_timed(tmp_path: Path) -> None:
+    records = make_study((1,), repeats=3)
+    timed = summarise_scales(collect_runs(write_records(records, tmp_path / "timed"))).iloc[0]
+    records[1] = records[1].model_copy(update={"launch_s": None})
+    found = summarise_scales(collect_runs(write_records(records, tmp_path / "some"))).iloc[0]
+    shares = [f"{part}_ratio" for part in ("import", "init", "staging", "training", "evaluation", "rest")]
+    assert math.isnan(found["launch_ratio"])
+    assert sum(found[shares]) == pytest.approx(1.0)
+    assert found["rest_ratio"] == pytest.approx(timed["rest_ratio"] + timed["launch_ratio"])
+
+
 def test_epochs_of_broken_runs_are_kept(paths: list[Path]) -> None:
     epochs = collect_epochs(paths)
     assert (epochs[epochs["outcome"] == "failed"]["epoch"] == [1, 2, 3]).all()

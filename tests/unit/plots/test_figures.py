@@ -177,6 +177,18 @@ def test_caching_has_a_colour_only_where_something_was_cached(tmp_path: Path) ->
         assert sum(bar.get_width() for bar in figure.axes[0].patches) == pytest.approx(200.0)
 
 
+def test_a_launch_that_was_not_timed_is_named_in_the_rest(tmp_path: Path) -> None:
+    scales = make_tables("mixed", tmp_path)["scales"]
+    scales.loc[0, "rest_ratio"] += scales.loc[0, "launch_ratio"]
+    scales.loc[0, "launch_ratio"] = np.nan
+    for untimed, has_colour in ((scales, True), (scales[:1], False)):
+        figure = draw_figure("time_shares", {"scales": untimed})
+        labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        assert [label.endswith("launch in rest") for label in labels] == [True, False][: len(untimed)]
+        words = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+        assert ("launch" in words) == has_colour
+
+
 @pytest.mark.parametrize("topic", figures_of("analyse"))
 def test_svg_is_deterministic_and_keeps_its_text(topic: str, tmp_path: Path) -> None:
     tables = make_tables("mixed", tmp_path)

@@ -17,7 +17,8 @@ from typing import IO
 
 import numpy as np
 
-from hpcai.config.machine import scratch_path
+from hpcai.config.machine import require_set, scratch_path
+from hpcai.core.errors import LaunchError
 from hpcai.core.files import file_system_of
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message
@@ -144,7 +145,11 @@ class _NoStorageError(Exception):
 
 @contextmanager
 def _folder(name: str) -> Iterator[Path]:
-    path = Path(scratch_path(name))
+    try:
+        path = Path(require_set("storage", name, scratch_path(name)))
+    except LaunchError as error:
+        # Otherwise a folder with the variable's name would be made and measured here.
+        raise _NoStorageError(str(error)) from error
     made = not path.exists()
     if made:
         path.mkdir()

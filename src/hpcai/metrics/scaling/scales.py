@@ -11,7 +11,15 @@ from hpcai.catalogue.points import POINT, SERIES
 from hpcai.config.runs import Point
 from hpcai.metrics.quietness import DISTURBED, UNKNOWN
 from hpcai.metrics.scaling.efficiency import compute_scaling
-from hpcai.metrics.scaling.trials import COMPLETE, Trials, count_runs, result_rules, select_trials, training_times
+from hpcai.metrics.scaling.trials import (
+    COMPLETE,
+    Trials,
+    choose_runs,
+    count_runs,
+    result_rules,
+    select_trials,
+    training_times,
+)
 from hpcai.metrics.scores.of_run import TimeShares
 from hpcai.metrics.scores.validity import (
     common_levels,
@@ -151,8 +159,17 @@ def _staging_and_shares(trials: Trials) -> dict[str, Any]:
         "step_time_median_s": trials.sample("step_time_median_s").value,
         "peak_memory_max_bytes": _largest(_numbers(kept, "peak_memory_bytes")),
         "share_n": int(shared.sum()),
-        **{name: _mean(_numbers(kept, name)[shared]) for name in SHARES},
+        **_mean_shares({name: _numbers(kept, name)[shared] for name in SHARES}),
     }
+
+
+def _mean_shares(shares: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+    """Return the mean shares of the wall time; the rest includes the launch unless it was timed in all runs."""
+    launch, rest = shares["launch_ratio"], shares["rest_ratio"]
+    if np.isnan(launch).any():
+        # Means over different runs would not add up.
+        shares = {**shares, "launch_ratio": np.full_like(launch, np.nan), "rest_ratio": rest + np.nan_to_num(launch)}
+    return {name: _mean(values) for name, values in shares.items()}
 
 
 def _quietness(kept: pd.DataFrame) -> dict[str, Any]:
@@ -171,23 +188,24 @@ def _quietness(kept: pd.DataFrame) -> dict[str, Any]:
 
 
 def _judgement(group: pd.DataFrame) -> dict[str, Any]:
-    rules, rule = result_rules(group)
-    counts = count_runs(group)
+    """Return the verdict of the rules on the runs that make the result."""
+    (rules, rule), (chosen, window) = result_rules(group), choose_runs(group)
+    counts = count_runs(chosen)
     counting = ("converged",) if rules.counts == "all" else COMPLETE
     levels = [
         level
-        for level, outcome in zip(group["valid_for"].tolist(), group["outcome"].tolist(), strict=True)
+        for level, outcome in zip(chosen["valid_for"].tolist(), chosen["outcome"].tolist(), strict=True)
         if outcome in counting
     ]
     numbers = [no_result(counts, rules), too_few(counts, rules, rule)]
-    reasons = [*split_reasons(group["invalid_reasons"]), *filter(None, numbers)]
+    reasons = [*split_reasons(chosen["invalid_reasons"]), *filter(None, numbers)]
     return {
         "runs_by_rule": rule,
         "n_counted": counted_runs(counts, rules),
         "no_result": numbers[0],
         "valid_for": "none" if any(numbers) else common_levels(levels),
-        "verdict": judge_runs(counts, rules, rule),
-        "flags": join_reasons(split_reasons(group["flags"])),
+        "verdict": join_reasons([judge_runs(counts, rules, rule), *([window] if window else [])]),
+        "flags": join_reasons(split_reasons(chosen["flags"])),
         "label": label_result(group["suite"].iloc[0], reasons),
     }
 

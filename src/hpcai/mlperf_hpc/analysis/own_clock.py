@@ -121,7 +121,10 @@ def _beside_s(record: RunRecord, training: TrainingReport) -> float:
 
 
 def _around_s(record: RunRecord, training: TrainingReport) -> float:
-    """Return the time outside run_start to run_stop and outside all parts, for a run that stages first [s]."""
+    """Return the time outside run_start to run_stop and outside all parts, for a run that stages first [s].
+
+    A launch that was not timed is part of it.
+    """
     known_s = (record.launch_s or 0.0) + training.import_s + training.init_s + training.staging.staging_s
     return max(record.wall_s - known_s - training.run_s, 0.0)
 

@@ -26,6 +26,8 @@ SHARES = {
     "rest_ratio": "rest",
 }
 HATCHES = {"staging": "///", "caching": "\\\\\\", "evaluation": "...", "rest": "xxx"}
+MAY_LACK = ("launch_ratio", "cache_ratio")
+"""Without a colour where no run has it: few runs have caches, and launches from another node are not timed."""
 NARROW = 0.06
 """A smaller share is too narrow for its number."""
 
@@ -145,8 +147,7 @@ def plot_time_shares(scales: pd.DataFrame) -> Figure:
         parts = theme.panels(scales)
         bars = max(len(part) for _, part in parts)
         figure, grid = theme.new_figure(len(parts), 1, height=max(1.0 + 0.42 * bars, 2.0 if len(parts) == 1 else 0))
-        # Few runs have caches: the figures of others have no colour for it.
-        palette = theme.colours([w for name, w in SHARES.items() if name != "cache_ratio" or scales[name].gt(0).any()])
+        palette = theme.colours([w for name, w in SHARES.items() if name not in MAY_LACK or scales[name].gt(0).any()])
         for line, (name, part) in zip(grid, parts, strict=True):
             theme.set_title(line[0], name)
             _draw_shares(line[0], part, palette)
@@ -163,8 +164,10 @@ def plot_time_shares(scales: pd.DataFrame) -> Figure:
 def _draw_shares(axes: Axes, scales: pd.DataFrame, palette: dict[str, theme.Colour]) -> None:
     labels = []
     for place, (_, row) in enumerate(scales.iterrows()):
+        untimed = ", launch in rest" if row["share_n"] and np.isnan(row["launch_ratio"]) else ""
         labels.append(
-            f"{row['scale']}, {theme.count_word(int(row['ranks']), 'rank')}\nn = {row['share_n']} of {row['n']}"
+            f"{row['scale']}, {theme.count_word(int(row['ranks']), 'rank')}\n"
+            f"n = {row['share_n']} of {row['n']}{untimed}"
         )
         if row["share_n"] == 0:
             axes.text(50, place, "nothing was measured: no run completed training", ha="center", va="center")

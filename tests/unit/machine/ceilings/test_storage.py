@@ -7,7 +7,9 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+from unit.refusals import told
 
+from hpcai.config.machine import NOT_SET
 from hpcai.core.machine_lock import WAITS, machine_to_itself
 from hpcai.machine.ceilings import agreement, storage
 from hpcai.machine.ceilings.storage import file_system_of, measure_storage, page_cache_state, usable_bytes
@@ -140,6 +142,14 @@ def test_the_last_folder_is_made_and_removed(tmp_path, on_disk, monkeypatch):
     report = measure({"node-local": "${TMPDIR}/scratch"})
     assert {sample.place for sample in report.samples} == {"node-local"}
     assert not (tmp_path / "scratch").exists()
+
+
+def test_a_folder_whose_variable_is_not_set_is_a_reason_and_is_not_made_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    report = measure({"node-local": "${NOT_SET_HERE}"})
+    assert report.samples == ()
+    assert told(report.not_measured[0].reason, NOT_SET)["variables"] == "NOT_SET_HERE"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_is_a_reason(tmp_path, on_disk, monkeypatch):
