@@ -1,7 +1,8 @@
 """Select and combine the runs behind the row of a scale: one set of runs for all numbers of a row.
 
 If a scale has as many runs as its suite's rules require, the highest and the lowest are dropped and the others
-averaged. With fewer runs, the row is the median of all runs that completed training.
+averaged. With fewer runs, the row is the median of all runs that completed training. With more runs, all count, or the
+window of so many consecutive ones that the rules name (:mod:`hpcai.metrics.scores.window`).
 """
 
 import math
@@ -15,13 +16,14 @@ from hpcai.catalogue.points import POINT
 from hpcai.core.messages import Message
 from hpcai.metrics.scores.validity import NO_RESULT, RunCounts, join_reasons, no_result, too_few
 from hpcai.metrics.scores.vflops import compute_vflops
+from hpcai.metrics.scores.window import choose_window, score_windows
 from hpcai.metrics.statistics.summaries import Sample, Statistic
 from hpcai.rules.table import ResultRules, rules_of
 
 SOME_REACHED = Message("trials.some_reached", "{reached} of {n} {word}s reached the target")
 COMPLETE = ("converged", "not_converged")
 """Outcomes whose rates and shares count: training completed all of its work."""
-HIGHEST, LOWEST = "highest", "lowest"
+HIGHEST, LOWEST, OUTSIDE = "highest", "lowest", "outside"
 """Marks of the runs that a row excludes (column ``dropped``); the others have none."""
 
 
@@ -87,22 +89,41 @@ def mark_extremes(runs: pd.DataFrame) -> pd.Series:
     Returns
     -------
     pandas.Series
-        "highest" and "lowest" by :func:`score_basis`; ties go to the last and the first by name. Blank for all others,
-        and for all runs of a scale with fewer runs than the suite's rules require, or without a result under them.
-        If every run counts, a run that missed the target is the lowest.
+        "highest" and "lowest" by :func:`score_basis`; ties go to the last and the first by name. "outside" for the runs
+        that are not in the window of the rules (:func:`choose_runs`). Blank for all others, and for all runs of a scale
+        with fewer runs than the suite's rules require, or without a result under them. If every run counts, a run that
+        missed the target is the lowest.
     """
     marks = pd.Series("", index=runs.index, dtype="object")
     for _, group in runs.groupby(POINT, sort=False):
-        rules, demanded = result_rules(group)
-        counts = count_runs(group)
+        (rules, demanded), (chosen, _) = result_rules(group), choose_runs(group)
+        counts = count_runs(chosen)
         if too_few(counts, rules, demanded) or no_result(counts, rules):
             continue
-        _, scores = score_basis(group)
+        _, scores = score_basis(chosen)
         if scores.empty:
             continue
-        ranked = group.assign(_score=scores).dropna(subset=["_score"]).sort_values(["_score", "run_id"])
+        ranked = chosen.assign(_score=scores).dropna(subset=["_score"]).sort_values(["_score", "run_id"])
+        marks[group.index.difference(chosen.index)] = OUTSIDE
         marks[ranked.index[0]], marks[ranked.index[-1]] = LOWEST, HIGHEST
     return marks
+
+
+def choose_runs(group: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the runs of a scale that make its result, and how they were chosen.
+
+    These are all runs, without a word. If the rules count a window and there are more runs, they are those of the
+    window, chosen by the times to train.
+    """
+    rules, demanded = result_rules(group)
+    if rules.more != "window" or len(group) <= demanded:
+        return group, ""
+    starts = list(zip(group["started_utc"], group["repetition"], strict=True))
+    order = sorted(range(len(group)), key=starts.__getitem__)
+    reached = zip(group["outcome"], group["time_to_train_s"].astype(float), strict=True)
+    times = [time if outcome == "converged" else math.inf for outcome, time in reached]
+    window = choose_window(score_windows([times[place] for place in order], demanded), len(group), demanded)
+    return group.iloc[sorted(order[window.first : window.first + window.length])], window.note
 
 
 def score_basis(group: pd.DataFrame) -> tuple[str, pd.Series]:
@@ -143,8 +164,8 @@ def training_times(group: pd.DataFrame, trials: Trials | None = None) -> Trainin
         Times of the runs of :func:`select_trials` that reached the target. If the rules count every run, the others
         count as slower than all, and too many of them leave no time (MLPerf HPC rules 3.0, 8).
     """
-    trials, counts = trials or select_trials(group), count_runs(group)
-    rules, demanded = result_rules(group)
+    trials, (chosen, window) = trials or select_trials(group), choose_runs(group)
+    (rules, demanded), counts = result_rules(group), count_runs(chosen)
     converged = (trials.kept["outcome"] == "converged").to_numpy()
     reached = trials.kept["time_to_train_s"].to_numpy(float)[converged]
     if rules.counts == "finished":
@@ -153,13 +174,13 @@ def training_times(group: pd.DataFrame, trials: Trials | None = None) -> Trainin
         return TrainingTimes(Sample(reached, trials.statistic), join_reasons(list(filter(None, notes))))
     nothing = no_result(counts, rules)
     if nothing:
-        return TrainingTimes(Sample(reached[:0], trials.statistic), NO_RESULT(reason=nothing))
+        notes = [NO_RESULT(reason=nothing), window]
+        return TrainingTimes(Sample(reached[:0], trials.statistic), join_reasons(list(filter(None, notes))))
     slower = counts.total - counts.converged if trials.statistic == "median" else 0
-    more = f"more {rules.word}s than the {demanded} that the rules count: all are used, not a window of {demanded}"
     notes = [
         f"{slower} that did not converge counts as the slowest" if slower else "",
         too_few(counts, rules, demanded),
-        more if rules.more == "window" and counts.total > demanded else "",
+        window,
     ]
     return TrainingTimes(Sample(reached, trials.statistic, slower), join_reasons(list(filter(None, notes))))
 

@@ -15,7 +15,8 @@ from hpcai.catalogue.tables import columns_of, kind_of
 TRIAL_COLUMNS = columns_of("run_scores")
 """One row per timed run, including failed ones (table `run_scores`).
 
-`dropped` is "highest" or "lowest" for the two trials that the score excludes, and blank for all others.
+`dropped` is "highest" or "lowest" for the two trials that the score excludes, "outside" for trials that are not in the
+window of the rules, and blank for all others.
 `time_to_quality_s` includes `evaluation_s`, the time spent on evaluating the quality.
 """
 SCORE_COLUMNS = columns_of("scores")

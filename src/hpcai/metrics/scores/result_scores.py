@@ -14,7 +14,7 @@ from hpcai.config.machine import Machine, Precision
 from hpcai.core.messages import Message
 from hpcai.metrics.cells import divide, records_of
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
-from hpcai.metrics.scaling.trials import COMPLETE, result_rules, score_basis, select_trials
+from hpcai.metrics.scaling.trials import COMPLETE, choose_runs, result_rules, score_basis, select_trials
 from hpcai.metrics.scores.best_results import best_of, choosing_measures, say_why_chosen
 from hpcai.metrics.scores.columns import MACHINE_COLUMNS, SCORE_COLUMNS, TIMINGS, score_frame
 from hpcai.metrics.scores.validity import NONE_FINISHED, join_reasons, split_reasons
@@ -263,6 +263,7 @@ def _procedure(runs: pd.DataFrame, complete: int, kept: int) -> str:
     broken = len(runs) - complete
     sentences = [
         _say_statistic(runs, complete, kept),
+        choose_runs(runs)[1],
         BROKEN(broken=broken, n=len(runs)) if broken else "",
         NO_SUITE_SCORE(suite=suite.title) if not suite.results.exponents else "",
         "time to train by the suite's own rule",
@@ -275,7 +276,8 @@ def _say_statistic(runs: pd.DataFrame, complete: int, kept: int) -> str:
     (rules, demanded), (basis, _) = result_rules(runs), score_basis(runs)
     if (runs["dropped"] != "").any():
         which = f"highest and lowest {basis} dropped" if rules.counts == "finished" else "fastest and slowest dropped"
-        return EXTREMES_DROPPED(kept=kept, n=complete, word=rules.word, which=which, section=rules.section)
+        n = int(choose_runs(runs)[0]["outcome"].isin(COMPLETE).sum())
+        return EXTREMES_DROPPED(kept=kept, n=n, word=rules.word, which=which, section=rules.section)
     number = f"median of {complete}" if complete > 1 else "only one"
     return TOO_FEW_TO_DROP(number=number, by_rule=demanded, word=rules.word)
 

@@ -19,7 +19,6 @@ NOT_JUDGED = "not judged"
 NEVER_JUDGED = Message("validity.never_judged", "never judged by the rules")
 VALID = Message("validity.valid", "the records show no deviation from the rules of {suite}")
 NOT_VALID = Message("validity.not_valid", "not a valid {suite} result: {reasons}")
-TOO_MANY = Message("validity.too_many", "more {word}s than the {by_rule} that the rules allow")
 TOO_FEW = Message("validity.too_few", "too few {word}s ({counted} of {by_rule} that the rules require)")
 NONE_FINISHED = Message("validity.none_finished", "none of {n} {word}s completed training")
 NONE_CONVERGED = Message("validity.none_converged", "none of {n} {word}s converged")
@@ -125,7 +124,7 @@ def judge_runs(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
     Parameters
     ----------
     counts
-        Outcomes of the runs.
+        Outcomes of the runs that make the result: with more runs than the rules count, those of the window.
     rules
         Which runs the suite counts.
     runs_by_rule
@@ -135,8 +134,6 @@ def judge_runs(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
     few = too_few(counts, rules, runs_by_rule)
     if few:
         sentences.append(few)
-    if counts.total > runs_by_rule and rules.more == "window":
-        sentences.append(TOO_MANY(word=rules.word, by_rule=runs_by_rule))
     return "; ".join(sentences)
 
 

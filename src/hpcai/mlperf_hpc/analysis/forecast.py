@@ -15,7 +15,7 @@ from hpcai.mlperf_hpc.analysis.accelerators import RATES, read_accelerators
 from hpcai.mlperf_hpc.analysis.curve_model import Mixture
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
 from hpcai.mlperf_hpc.analysis.epoch_curve import fit_epochs, relative_errors
-from hpcai.mlperf_hpc.analysis.prediction import Configuration, JoinedCurves, Prediction
+from hpcai.mlperf_hpc.analysis.prediction import Configuration, JoinedCurves, Prediction, refuse, why_refused
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 from hpcai.mlperf_hpc.analysis.round_model import Choice, Histories, fit_histories, weigh_priors
@@ -151,8 +151,12 @@ class Forecast:
     target: Target
 
     def predict(self, wanted: Configuration) -> Prediction:
-        """Predict one configuration in the later round, or give the reason for refusing."""
-        found = self.curves.predict(wanted)
+        """Predict one configuration in the later round, or give the reason for refusing.
+
+        The points decide, because those of the curves may hold each submission twice (:func:`_join`).
+        """
+        reason = why_refused(self.points.usable, wanted)
+        found = refuse(wanted, reason) if reason else self.curves.predict(wanted)
         return found if found.reason else replace(found, basis=self._say_basis(wanted.family))
 
     def _say_basis(self, family: str) -> str:
@@ -288,7 +292,8 @@ def _newness(points: PointSet) -> tuple[bool, tuple[int, int], int]:
 def _join(points: PointSet, law: EpochTimeForecast, target: Target) -> JoinedCurves:
     """Join the forecast of epoch times with the edition's epochs and staging.
 
-    Where the rules make staging on the clock optional, half of the draws have none.
+    Where the rules make staging on the clock optional, each submission appears twice, so that half of the draws have
+    none.
     """
     usable = points.usable
     staged = usable[usable["staging_in_run_s"] > 0]

@@ -1,5 +1,6 @@
 """Present runs of our own studies as a round, read from their MLPerf logs like published ones."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import NamedTuple
 from hpcai.core.errors import RecordError
 from hpcai.core.messages import Message
 from hpcai.metrics.quietness import stall_remark
+from hpcai.metrics.scores.window import choose_window, score_windows
 from hpcai.mlperf_hpc.analysis.own_clock import judge_clock, timed_by_group, timed_by_record
 from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, OWN_STALL, OWN_TARGET, QUALITY
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
@@ -19,11 +21,14 @@ from hpcai.parsers.mllog import TOKEN, Mllog, read_mllog
 from hpcai.records.files import check_raw_file, read_part, read_record
 from hpcai.records.run import FINISHED, RunRecord
 from hpcai.records.weak import WeakGroup
+from hpcai.rules.table import rules_of
 
 NO_RUN = Message("own_runs.no_run", "found no run of MLPerf HPC")
 
 SUITE = "mlperf_hpc"
 LOG = "raw/mllog.txt"
+OUTSIDE = "run_outside_window"
+"""Kind of the normalised entry."""
 
 
 class OwnRun(NamedTuple):
@@ -113,7 +118,8 @@ def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> Checke
     """Return the runs of a study as a round with verdicts.
 
     A submission is a benchmark file at one scale in one variant. Its system name joins the machine with these, because
-    two of them are never the same result. A target other than the official one is attached to each run, which
+    two of them are never the same result. Of more runs than the rules count it holds their window, as a submission
+    would; the others are listed as repairs. A target other than the official one is attached to each run, which
     separates runs on small data from official ones. If a log's times contradict its record, the log does not comply
     and none of its times counts. Method: measured.
 
@@ -136,14 +142,16 @@ def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> Checke
     for run in points:
         point = run.record.plan.point
         groups.setdefault((point.benchmark, point.variant, point.scale), []).append(run)
-    submissions = [_submit(study, group) for group in groups.values() if any(run.log for run in group)]
+    repairs = _repairs(runs)
+    windows = [_window(group, repairs) for group in groups.values()]
+    submissions = [_submit(study, group) for group in windows if any(run.log for run in group)]
     submissions += [_submit_group(study, group) for group in weak if any(run.log for run in group.runs)]
     submissions.sort(key=lambda one: (one.benchmark, one.org, one.system_name))
     logged = {run.source: run for one in submissions for run in (*one.runs, *one.pruned)}
     verdicts = {
         run.source: judge_clock(check_log(run.log, rule_set, source=run.source), logged[run.source])
         for run in runs
-        if run.log
+        if run.log and run.source in logged
     }
     made = Round(
         name=study,
@@ -151,7 +159,7 @@ def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> Checke
         layout="flat",
         submissions=tuple(submissions),
         systems=tuple(one.system for one in submissions if one.system),
-        repairs=tuple(_repairs(runs)),
+        repairs=tuple(repairs),
     )
     return CheckedRound(made, Choice(rule_set, f"the rule set of study {study}"), verdicts)
 
@@ -162,6 +170,24 @@ def _only(names: Sequence[str], what: str) -> str:
         said = f"found {', '.join(found)}" if found else NO_RUN()
         raise RecordError(f"run records: {said}, expected runs of one {what}; give the records of one study")
     return found[0]
+
+
+def _window(group: Sequence[OwnRun], repairs: list[Repair]) -> list[OwnRun]:
+    """Return the runs of a result: all of them, or the window of those that the rules count.
+
+    The runs outside of the window are added to the repairs.
+    """
+    ordered = sorted(group, key=lambda run: (run.record.started_utc, run.record.plan.repetition))
+    by_rule = rules_of(SUITE).results.runs_of(ordered[0].record.plan.benchmark.workload)
+    times = [math.inf if run.record.time_to_train_s is None else run.record.time_to_train_s for run in ordered]
+    window = choose_window(score_windows(times, by_rule), len(ordered), by_rule)
+    chosen = {run.source for run in ordered[window.first : window.first + window.length]}
+    repairs += [
+        Repair(run.source, "whole file", OUTSIDE, window.note, "the run is left out")
+        for run in group
+        if run.log and run.source not in chosen
+    ]
+    return [run for run in group if run.source in chosen]
 
 
 def _submit(study: str, group: Sequence[OwnRun]) -> Submission:

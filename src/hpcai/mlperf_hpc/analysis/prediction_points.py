@@ -190,18 +190,35 @@ def _is_positive(value: object) -> bool:
 
 
 def _each_once(rows: pd.DataFrame) -> pd.DataFrame:
-    """Drop republished results: same system, same time to the millisecond, same epochs."""
-    key = ["benchmark", "system", "run_s", "epochs", "global_batch_samples", "train_samples"]
+    """Drop republished results (:func:`_number_results`); of one result, the first usable row stays."""
     counted = rows["unusable"] == ""
-    rounded = rows[key].assign(run_s=rows["run_s"].astype(float).round(3), epochs=rows["epochs"].astype(float).round(6))
-    groups = rounded.groupby(key, sort=False, dropna=False).ngroup()
+    groups = _number_results(rows[counted]).reindex(rows.index, fill_value=-1)
     origins = rows["origin"].astype(str)
     others = {
         int(group): ", ".join(dict.fromkeys(part.iloc[1:])) for group, part in origins[counted].groupby(groups[counted])
     }
-    kept = ~(counted & groups.where(counted, -1).duplicated())
-    again = [others.get(int(group), "") if use else "" for group, use in zip(groups, counted, strict=True)]
+    kept = ~(counted & groups.duplicated())
+    again = [others.get(int(group), "") for group in groups]
     return rows.assign(republished=again)[kept].reset_index(drop=True)
+
+
+def _number_results(rows: pd.DataFrame) -> "pd.Series[int]":
+    """Return the number of each row's result, which republished rows share.
+
+    These have the same runs (`same_runs_as`), also under another name, or else the same system, time to the millisecond
+    and epochs.
+    """
+    key = ["benchmark", "system", "run_s", "epochs", "global_batch_samples", "train_samples"]
+    rounded = rows[key].assign(run_s=rows["run_s"].astype(float).round(3), epochs=rows["epochs"].astype(float).round(6))
+    by_numbers = rounded.groupby(key, sort=False, dropna=False).ngroup()
+    said = rows["same_runs_as"].fillna("").astype(str)
+    first = said.where(said != "", rows["origin"].astype(str) + " " + rows["submission"].astype(str))
+    alone = pd.Series(rows.index, rows.index).astype(str)
+    by_runs = [rows["benchmark"], first.where(first.isin(said), alone)]
+    numbers, joined = by_numbers, by_numbers.groupby(by_runs).transform("min")
+    while not joined.equals(numbers):
+        numbers, joined = joined, joined.groupby(by_numbers).transform("min").groupby(by_runs).transform("min")
+    return numbers
 
 
 def _fitting(references: pd.DataFrame, members: pd.DataFrame, edition: str) -> pd.DataFrame:

@@ -224,8 +224,11 @@ def _baselines(result: Row, results: pd.DataFrame) -> list[Row]:
 
 
 def is_comparable(one: Row, other: Row) -> bool:
-    """Return whether two results of a round are runs of the same task on units of one model, with known scales."""
-    same = all(one[name] == other[name] for name in ("origin", "benchmark", "quality_target", "family"))
+    """Return whether two results of a round are runs of the same task on units of one model, with known scales.
+
+    Processors are not compared with accelerators, whatever the name of the model.
+    """
+    same = all(one[name] == other[name] for name in ("origin", "benchmark", "quality_target", "family", "unit"))
     known = bool(pd.notna(one["units"])) and bool(pd.notna(other["units"]))
     samples = abs(one["train_samples"] - other["train_samples"])
     return bool(same and known and samples <= SAME_DATA_RATIO * one["train_samples"])

@@ -44,11 +44,12 @@ def ranked_times(results: pd.DataFrame, unjudged: Container[str]) -> pd.DataFram
     -------
     pandas.DataFrame
         The same rows; `time_to_train_s` is the official score. For a round without rules it is the olympic mean of the
-        runs that reach the target, as in that round's own tables, because no verdict is available. The column `judged`
-        tells the two apart.
+        runs that reach the target, as in that round's own tables, because no verdict is available. It is NaN if the
+        result has not as many runs as the rules require. The column `judged` tells the two apart.
     """
     judged = ~results["origin"].map(lambda name: name in unjudged).astype(bool)
-    by_target = results["run_by_target_s"] * results["scaling_factor"]
+    whole = results["runs"].eq(results["runs_by_rule"])
+    by_target = (results["run_by_target_s"] * results["scaling_factor"]).where(whole)
     return results.assign(time_to_train_s=results["time_to_train_s"].where(judged, by_target), judged=judged)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
-from hpcai.mlperf_hpc.rounds.model import Round
+from hpcai.mlperf_hpc.rounds.model import Round, System
 from hpcai.mlperf_hpc.rounds.systems import whole_number
 
 SYSTEM_COLUMNS = columns_of("mlperf_systems")
@@ -21,6 +21,8 @@ _MAKER = re.compile(
 def system_table(rounds: Iterable[Round]) -> pd.DataFrame:
     """Return the models of accelerator and processor of each submission's system.
 
+    An accelerator of which a system has none is left out, so that its family is that of its compute units.
+
     Parameters
     ----------
     rounds
@@ -28,10 +30,10 @@ def system_table(rounds: Iterable[Round]) -> pd.DataFrame:
     """
     rows = {
         (round_.name, submission.name): {
-            "accelerator": submission.system.accelerator,
+            "accelerator": _accelerator(submission.system),
             "processor": submission.system.processor,
             "processor_cores": _cores(submission.system.fields.get("host_processor_core_count")),
-            "family": name_family(submission.system.accelerator or submission.system.processor),
+            "family": name_family(_accelerator(submission.system) or submission.system.processor),
             "source": submission.system.source,
         }
         for round_ in rounds
@@ -40,6 +42,10 @@ def system_table(rounds: Iterable[Round]) -> pd.DataFrame:
     }
     records = [{"origin": origin, "submission": name, **fields} for (origin, name), fields in rows.items()]
     return pd.DataFrame(records, columns=list(SYSTEM_COLUMNS))
+
+
+def _accelerator(system: System) -> str:
+    return system.accelerator if system.accelerators_per_node != 0 else ""
 
 
 def _cores(value: object) -> float:

@@ -17,22 +17,28 @@ from hpcai.mlperf_hpc.analysis.run_quantities import NAN, count_of, quantities_o
 from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, OWN_STALL, QUALITY, target_of
 from hpcai.mlperf_hpc.analysis.weak_scales import WeakScales, counted_instances, read_scales
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
-from hpcai.mlperf_hpc.rounds.model import LoggedRun, Scaling, Submission
+from hpcai.mlperf_hpc.rounds.model import LoggedRun, Scaling, Submission, System
 from hpcai.mlperf_hpc.rounds.texts import clip
 from hpcai.mlperf_hpc.rounds.times import utc_text
 
 TOO_MANY_NODES = Message("tables.too_many_nodes", "the log tells {logged_nodes} nodes, which cannot be one instance's")
 OTHER_NODES = Message("tables.other_nodes", "the log tells {logged_nodes} nodes, the system file {nodes}, which counts")
 
+NO_UNITS = Message("tables.no_units", "compute units are not known: the system file tells no number of {lacking}")
+
 Row = dict[str, Any]
 
 
 class _Size(NamedTuple):
-    """Nodes and compute units of a run, with remarks; None for unknown values."""
+    """Nodes and compute units of a run, with remarks; None for unknown values.
+
+    The units are accelerators, or processors without them; None if there are accelerators of an unknown number.
+    """
 
     nodes: int | None
     processors: int | None
     accelerators: int | None
+    units: int | None
     reasons: tuple[str, ...] = ()
 
 
@@ -160,11 +166,20 @@ def _whole_size(submission: Submission, run: LoggedRun) -> _Size:
     """Return the size of the system, which overrides the log."""
     system = submission.system
     if system is None:
-        return _Size(None, None, None, (_NO_SYSTEM,))
+        return _Size(None, None, None, None, (_NO_SYSTEM,))
     logged = count_of(run, "number_of_nodes")
     differs = logged is not None and system.nodes is not None and logged != system.nodes
-    said = (OTHER_NODES(logged_nodes=logged, nodes=system.nodes),) if differs else ()
-    return _Size(system.nodes, system.processors, system.accelerators, said)
+    said = [OTHER_NODES(logged_nodes=logged, nodes=system.nodes)] if differs else []
+    if system.units is None:
+        said.append(NO_UNITS(lacking=_lacking(system)))
+    return _Size(system.nodes, system.processors, system.accelerators, system.units, tuple(said))
+
+
+def _lacking(system: System) -> str:
+    """Return what a system file without compute units does not tell."""
+    if system.nodes is None:
+        return "nodes"
+    return "processors per node" if system.accelerators == 0 or not system.accelerator else "accelerators per node"
 
 
 def _instance_size(submission: Submission, run: LoggedRun, scales: WeakScales) -> _Size:
@@ -173,13 +188,16 @@ def _instance_size(submission: Submission, run: LoggedRun, scales: WeakScales) -
     system, logged = submission.system, count_of(run, "number_of_nodes")
     per_host = system.processors_per_node if system else None
     processors = None if nodes is None or per_host is None else nodes * per_host
+    accelerated = system is not None and bool(system.accelerator or system.accelerators_per_node)
+    units = accelerators or (None if accelerated and accelerators is None else processors)
+    size = _Size(nodes, processors, accelerators, units)
     if system is None:
-        return _Size(nodes, processors, accelerators, (_NO_SYSTEM,))
+        return size._replace(reasons=(_NO_SYSTEM,))
     if logged is None:
-        return _Size(nodes, processors, accelerators, ("the log does not tell the instance's number_of_nodes",))
+        return size._replace(reasons=("the log does not tell the instance's number_of_nodes",))
     told = TOO_MANY_NODES(logged_nodes=logged)
     said = () if nodes == logged else (f"{told}{f': S is {scales.source}' if scales.source else ''}",)
-    return _Size(nodes, processors, accelerators, said)
+    return size._replace(reasons=said)
 
 
 _NO_SYSTEM = "no system file: nodes and compute units are not known"
@@ -187,13 +205,12 @@ _NO_SYSTEM = "no system file: nodes and compute units are not known"
 
 def _scale(size: _Size) -> Row:
     """Return nodes and compute units of the system, or of one instance of it."""
-    units = size.accelerators or size.processors
     return {
         "nodes": _known(size.nodes),
         "processors": _known(size.processors),
         "accelerators": _known(size.accelerators),
-        "units": _known(units),
-        "unit": "accelerator" if size.accelerators else "processor" if units else "",
+        "units": _known(size.units),
+        "unit": "accelerator" if size.accelerators else "processor" if size.units else "",
     }
 
 

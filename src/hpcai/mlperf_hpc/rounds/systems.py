@@ -77,7 +77,9 @@ def _count(path: str, fields: Mapping[str, Any], key: str, least: int, repairs: 
     if number is not None and number >= least:
         return number
     found = shown(value) if key in fields else "missing"
-    done = "taken as unknown" + (": the processors count as compute units" if key == "accelerators_per_node" else "")
+    named = bool(_words(fields.get("accelerator_model_name")))
+    units = "compute units are unknown, too" if named else "the processors count as compute units"
+    done = "taken as unknown" + (f": {units}" if key == "accelerators_per_node" else "")
     repairs.append(Repair(path, key, "system_count", found, done))
     return None
 

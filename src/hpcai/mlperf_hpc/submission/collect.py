@@ -3,12 +3,12 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
-from hpcai.mlperf_hpc.analysis.counted_runs import claims_success, keep_runs, reaches_target
+from hpcai.metrics.scores.window import choose_window, score_windows
+from hpcai.mlperf_hpc.analysis.counted_runs import claims_success, reaches_target
 from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.submission.model import (
     SUITE,
@@ -31,63 +31,6 @@ NO_RUN = Message(
     "found no run of MLPerf HPC that was asked for (benchmarks {benchmarks}, scales {scales}), expected "
     "runs/BENCHMARK/VARIANT/SCALE/rN/record.json, or groups below weak/",
 )
-TOO_FEW = Message("collect.too_few", "{runs} of the {needed} runs that the rules require")
-
-SECTION = "MLPerf Training rules, Benchmark Results, Scoring"
-
-
-@dataclass(frozen=True)
-class Window:
-    """Consecutive runs of a result.
-
-    Attributes
-    ----------
-    first, length
-        Index of the first run in order of start, and number of runs.
-    note
-        How the window was chosen, or its defect.
-    """
-
-    first: int
-    length: int
-    note: str
-
-
-def choose_window(scores: Sequence[float], runs: int, by_rule: int) -> Window:
-    """Choose the window of ``by_rule`` consecutive runs whose score is the median of all windows.
-
-    Parameters
-    ----------
-    scores
-        Score of each window [s], by its first run: the mean without the fastest and the slowest run, infinity for an
-        invalid result. Empty if there are no more runs than the rules count.
-    runs
-        Number of all runs, in the order of their start.
-    by_rule
-        Number of runs that the rules count.
-
-    Returns
-    -------
-    Window
-        With an even number of windows, the slower of the two in the middle, because both are equally close to the
-        median; among equal scores, the earliest.
-
-    References
-    ----------
-    MLPerf Training rules, Benchmark Results, Scoring: "N consecutive runs that are closest to the median result".
-    """
-    if runs <= by_rule:
-        few = TOO_FEW(runs=runs, needed=by_rule) if runs < by_rule else ""
-        return Window(0, runs, few)
-    order = sorted(range(len(scores)), key=lambda first: (scores[first], first))
-    first = order[len(order) // 2]
-    note = (
-        f"runs {first + 1} to {first + by_rule} of {runs} in the order of their start: of {len(scores)} windows of "
-        f"{by_rule} the one with the median score ({SECTION})"
-    )
-    return Window(first, by_rule, note)
-
-
 _RUN = re.compile(r"r\d+")
 
 
@@ -158,20 +101,17 @@ def _result(request: Request, system: str, benchmark: str, found: Sequence[tuple
     ordered = sorted(found, key=lambda item: (item[1].started_utc, item[1].plan.repetition))
     runs = [read_submitted_run(request.results, folder, record) for folder, record in ordered]
     by_rule = rules_of(SUITE).results.runs_of(runs[0].record.plan.benchmark.workload)
-    window = choose_window(list(_scores(runs, by_rule)), len(runs), by_rule)
+    window = choose_window(score_windows([_time_s(run) for run in runs], by_rule), len(runs), by_rule)
     chosen = tuple(runs[window.first : window.first + window.length])
     return Result(benchmark, "strong", chosen, (), len(runs), window.note)
 
 
-def _scores(runs: Sequence[SubmittedRun], by_rule: int) -> Iterator[float]:
-    """Yield the score of each window of runs [s]: mean time without the fastest and the slowest run."""
-    times = [run.logged.run.duration_s if run.logged and run.logged.run else None for run in runs]
-    good = [bool(run.logged and claims_success(run.logged) and reaches_target(run.logged)) for run in runs]
-    for first in range(len(runs) - by_rule + 1):
-        part = slice(first, first + by_rule)
-        kept = keep_runs(times[part], good[part])
-        values = [time for index in kept if (time := times[part][index]) is not None]
-        yield math.fsum(values) / len(values) if values else math.inf
+def _time_s(run: SubmittedRun) -> float:
+    """Return the time to train [s]; infinity for a run that does not count."""
+    logged = run.logged
+    if logged is None or logged.run is None or not (claims_success(logged) and reaches_target(logged)):
+        return math.inf
+    return logged.run.duration_s
 
 
 def _one(what: str, values: Iterable[str], advice: str) -> str:

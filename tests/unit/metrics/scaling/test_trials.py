@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from hpcai.metrics.scaling.efficiency import compute_scaling
 from hpcai.metrics.scaling.trials import (
+    OUTSIDE,
     SOME_REACHED,
+    choose_runs,
     mark_extremes,
     name_statistics,
     score_basis,
@@ -19,6 +21,7 @@ from hpcai.metrics.scaling.trials import (
     training_times,
 )
 from hpcai.metrics.scores.validity import TOO_FEW
+from hpcai.metrics.scores.window import CHOSEN
 
 MINUTES = [float(minute) for minute in range(10, 20)]
 MISSED = math.nan
@@ -114,7 +117,15 @@ def test_a_run_that_broke_down_is_the_dropped_slowest() -> None:
     assert training_times(runs).sample.n == 8
 
 
-@pytest.mark.parametrize("times", [[MISSED, MISSED, *MINUTES], [MISSED] * 3, [MISSED, 10.0]])
+@pytest.mark.parametrize(
+    "times",
+    [
+        [MISSED, MISSED, *MINUTES[2:]],
+        [*MINUTES[:5], MISSED, MISSED, *MINUTES[5:]],  # both are in every window of ten
+        [MISSED] * 3,
+        [MISSED, 10.0],
+    ],
+)
 def test_failures_that_the_rules_do_not_allow_leave_no_time(times: list[float]) -> None:
     runs = make_timed(times)
     found = training_times(runs)
@@ -134,9 +145,33 @@ def test_fewer_runs_are_a_median_that_says_so(times: list[float], expected: floa
     assert ("counts as the slowest" in found.note) == (MISSED in times)
 
 
-def test_more_runs_than_a_window_are_said_to_be() -> None:
-    assert "more runs than the 10" in training_times(make_timed([*MINUTES, 20.0])).note
-    assert training_times(make_images([100.0 + n for n in range(11)])).note == ""
+def test_of_more_runs_than_the_rules_count_the_window_with_the_median_score_counts() -> None:
+    """MLPerf HPC takes N consecutive runs, never all or the best; HPC AI500 welcomes more."""
+    runs = make_timed([30.0, 30.0, *[10.0] * 10])
+    assert (runs["dropped"] == OUTSIDE).tolist() == [True, True, *[False] * 10]
+    found = training_times(runs)
+    assert (found.sample.value, found.sample.words) == (10.0, "mean of 8, extremes dropped")
+    told = CHOSEN.find_in(found.note)
+    assert told is not None
+    assert (told["first"], told["last"], told["runs"], told["windows"]) == ("3", "12", "12", "3")
+    assert select_trials(runs).sample("train_rate_samples_per_s").values.tolist() == [100.0] * 8
+    more = make_images([100.0 + n for n in range(11)])
+    assert OUTSIDE not in set(more["dropped"])
+    assert training_times(more).note == choose_runs(more)[1] == ""
+
+
+def test_the_window_is_one_of_consecutive_runs_in_the_order_of_their_start() -> None:
+    times = [*[10.0] * 5, 90.0, 90.0, *[10.0] * 5]
+    starts = [f"2026-01-01T00:00:{second:02}Z" for second in (*range(2, 7), 0, 1, *range(7, 12))]
+    chosen, _ = choose_runs(make_timed(times, started_utc=starts))
+    assert chosen["time_to_train_s"].tolist() == [10.0] * 10
+    assert len(choose_runs(make_timed(times))[0]) == 10
+
+
+def test_two_runs_that_missed_are_no_harm_outside_of_the_window() -> None:
+    runs = make_timed([MISSED, MISSED, *MINUTES])
+    assert runs["dropped"].tolist() == [OUTSIDE, OUTSIDE, "highest", *[""] * 8, "lowest"]
+    assert training_times(runs).sample.value == np.mean(MINUTES[1:-1])
 
 
 def test_a_time_of_some_of_the_trials_says_so() -> None:

@@ -31,6 +31,7 @@ from hpcai.metrics.scores.result_scores import (
     score_scales,
 )
 from hpcai.metrics.scores.trial_scores import EARNED_NONE, ERROR_METRIC, score_trials
+from hpcai.metrics.scores.window import CHOSEN
 from hpcai.metrics.statistics.summaries import Sample, interval_of, variation_ratio
 from hpcai.rules.judge import judge
 from hpcai.rules.table import rules_of
@@ -140,6 +141,20 @@ def test_runs_of_mlperf_lose_the_fastest_and_the_slowest(tmp_path: Path) -> None
     section = rules_of("mlperf_hpc").results.section
     facts = {"kept": 8, "n": 10, "word": "run", "which": "fastest and slowest dropped", "section": section}
     assert score["score_method"].startswith(result_scores.EXTREMES_DROPPED(**facts))
+
+
+def test_of_more_runs_of_mlperf_all_numbers_are_those_of_the_window(tmp_path: Path) -> None:
+    made = make_scores(tmp_path, [make_record(repetition=number) for number in range(1, 13)])
+    score, own = made["scores"].iloc[0], made["run_scores"]
+    kept = own[own["dropped"] == ""]
+    assert sorted(own["dropped"]) == [*[""] * 8, "highest", "lowest", "outside", "outside"]
+    assert (score["n"], score["n_scored"], score["runs_by_rule"]) == (12, 8, 10)
+    for column in ("train_rate_samples_per_s", "rate_flop_per_s", "time_to_train_s"):
+        assert score[column] == pytest.approx(kept[column].mean()), column
+    section = rules_of("mlperf_hpc").results.section
+    facts = {"kept": 8, "n": 10, "word": "run", "which": "fastest and slowest dropped", "section": section}
+    assert score["score_method"].startswith(result_scores.EXTREMES_DROPPED(**facts))
+    assert CHOSEN.find_in(score["score_method"])
 
 
 def test_without_vflops_there_are_flops(tables: Tables) -> None:

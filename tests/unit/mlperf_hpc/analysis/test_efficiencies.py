@@ -19,6 +19,7 @@ def result(label: str = "A", units: float = 64, rate: float = 640.0, **changes) 
         "quality_target": 0.124,
         "train_samples": 524288,
         "units": units,
+        "unit": "accelerator",
         "train_rate_samples_per_s": rate,
         "evaluation_rate_samples_per_s": 2 * rate,
         "run_s": 1e6 / rate,
@@ -81,6 +82,7 @@ def test_of_equally_small_ones_the_fastest_is_the_baseline() -> None:
         {"quality_target": 0.3},
         {"train_samples": 262144},
         {"units": float("nan")},
+        {"unit": "processor"},
         {"train_samples": float("nan")},
     ],
 )

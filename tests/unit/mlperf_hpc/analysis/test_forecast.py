@@ -22,7 +22,7 @@ from hpcai.mlperf_hpc.analysis.forecast import (
     read_target,
     references_before,
 )
-from hpcai.mlperf_hpc.analysis.prediction import Configuration, Interval
+from hpcai.mlperf_hpc.analysis.prediction import TOO_FEW_POINTS, Configuration, Interval
 from hpcai.mlperf_hpc.analysis.prediction_points import point_sets
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 from hpcai.mlperf_hpc.analysis.round_model import AgeingPrior, fit_history, weigh_priors
@@ -181,6 +181,16 @@ def test_staging_is_optional_from_v3_on() -> None:
             .staging_s.low for published in ((2023, 10), PUBLISHED["v3.0"])]  # fmt: skip
     assert lows[0] > 0
     assert lows[1] == 0
+
+
+@pytest.mark.parametrize("name", ["v2.0", "v3.0", "2024-11"])
+def test_a_single_submission_is_no_basis_in_any_round(name: str) -> None:
+    """From v3.0 on the curves hold each submission with and without staging, which does not make it two."""
+    rows = [submission("v1.0", "A100", 256), *(row for row in all_rounds(("v1.0",)) if row["benchmark"] == "deepcam")]
+    found = look_back(sets_of(rows), read_target(name)).forecast("cosmoflow").predict(KNOWN)
+    told = TOO_FEW_POINTS.find_in(found.reason)
+    assert told == {"points": "1", "needed": "2"}
+    assert np.isnan(found.run_s.middle)
 
 
 @pytest.mark.parametrize("text", ["v9", "2020-11", "2024-13", "later", ""])

@@ -231,6 +231,26 @@ def test_runs_published_twice_count_once() -> None:
     assert points.submissions["origin"].unique().tolist() == ["v9"]
 
 
+def test_runs_published_again_by_another_name_count_once() -> None:
+    """Their starts and durations tell it, whatever the system is called; the number of epochs may be mended, too."""
+    rows = all_results()
+    again = [
+        row | {"origin": "v10", "submission": f"Org/new {row['units']}", "system": f"A1_new_{row['units']}"}
+        | {"epochs": row["epochs"] + 1, "same_runs_as": f"v9 {row['submission']}"}
+        for row in rows if row["org"] == "OrgA1"
+    ]  # fmt: skip
+    points = points_of([*rows, *again])
+    assert len(points.submissions) == 9
+    assert points.submissions["republished"].tolist().count("v10") == 3
+    assert points.submissions["origin"].unique().tolist() == ["v9"]
+    # One whose first publication cannot be used stands for it; the numbers of two repeats may differ.
+    lost = [row | {"units": np.nan} if row["org"] == "OrgA1" else row for row in rows]
+    points = points_of([*lost, *again, *(row | {"origin": "v11", "system": "A1_newer"} for row in again)])
+    assert points.usable["origin"].tolist().count("v10") == 3
+    assert len(points.usable) == 9
+    assert points.usable["republished"].tolist().count("v11") == 3
+
+
 def test_editions_are_never_joined() -> None:
     deepcam = {"benchmark": "deepcam", "train_samples": 121266}
     rows = [

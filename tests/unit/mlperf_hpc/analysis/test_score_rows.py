@@ -20,6 +20,7 @@ from unit.mlperf_hpc.log_factory import START_MS, log_events, log_text, start, s
 
 from hpcai.metrics.scores.columns import REPEATED, SCORE_COLUMNS, TRIAL_COLUMNS
 from hpcai.metrics.scores.ranking import rank_results
+from hpcai.mlperf_hpc.analysis.result_quantities import NO_TIME, OTHER_RUNS
 from hpcai.mlperf_hpc.analysis.results_folder import import_tables, read_rounds
 from hpcai.mlperf_hpc.analysis.study_names import FIRST_ROUND_SAMPLES, TASKS
 from hpcai.rules.table import rules_of
@@ -125,6 +126,19 @@ def test_a_round_without_rules_is_ranked_by_its_target(tmp_path: Path) -> None:
     assert score["time_to_train_s"] == pytest.approx(run_time_s((120 + 140 + 200) / 3))
     assert score["valid_for"] == "not judged"
     assert "no rules for this round" in score["label"]
+
+
+@pytest.mark.parametrize("times", [FIVE[:4], [*FIVE, 130.0]])
+def test_a_round_without_rules_ranks_no_other_number_of_runs(times: list[float], tmp_path: Path) -> None:
+    logs = deepcam_logs(times, number_of_nodes=None)
+    write_tree(tmp_path, benchmark="deepcam", scaling=None, logs=logs)
+    tables = tables_of(tmp_path, "v0.7")
+    score = tables["scores"].iloc[0]
+    assert tables["mlperf_results"]["run_by_target_s"].iloc[0] > 0
+    assert math.isnan(score["time_to_train_s"])
+    assert NO_TIME(why=OTHER_RUNS(runs=len(times), needed=5)) in score["reason"]
+    assert (tables["runs"]["dropped"] == "").all()
+    assert rank_results(tables["scores"])["place"].isna().all()
 
 
 def test_staging_before_the_clock_makes_another_list(tmp_path: Path) -> None:

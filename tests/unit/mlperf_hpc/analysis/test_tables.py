@@ -16,7 +16,8 @@ from hpcai.catalogue.tables import definitions
 from hpcai.metrics.scores.columns import REPEATED
 from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS, RUN_COLUMNS
 from hpcai.mlperf_hpc.analysis.result_quantities import MEANS_APART, NO_TIME, UNKNOWN_BENCHMARK
-from hpcai.mlperf_hpc.analysis.tables import OTHER_NODES, result_table, run_table
+from hpcai.mlperf_hpc.analysis.system_families import system_table
+from hpcai.mlperf_hpc.analysis.tables import NO_UNITS, OTHER_NODES, result_table, run_table
 from hpcai.mlperf_hpc.analysis.targets import OWN_TARGET
 from hpcai.mlperf_hpc.rounds.model import Score, Span
 
@@ -55,6 +56,40 @@ def test_machine_without_accelerators_counts_processors() -> None:
     system = made_system(accelerators_per_node=0)
     row = run_table([made_round(made_submission([made_run()], system=system))]).iloc[0]
     assert (row["accelerators"], row["units"], row["unit"]) == (0, 8, "processor")
+
+
+@pytest.mark.parametrize(
+    ("changes", "units", "lacking"),
+    [
+        ({"accelerators_per_node": None}, math.nan, "accelerators per node"),
+        ({"accelerators_per_node": None, "accelerator": ""}, 8, ""),
+        ({"accelerators_per_node": 0, "processors_per_node": None}, math.nan, "processors per node"),
+        ({"nodes": None}, math.nan, "nodes"),
+    ],
+)
+def test_processors_are_no_units_of_a_machine_whose_accelerators_are_not_counted(changes, units, lacking) -> None:
+    run = made_run(settings={**OFFICIAL, "number_of_nodes": 4})
+    row = run_table([made_round(made_submission([run], system=made_system(**changes)))]).iloc[0]
+    assert row["units"] == pytest.approx(units, nan_ok=True)
+    assert row["unit"] == ("processor" if units == 8 else "")
+    told = NO_UNITS.find_in(row["reason"])
+    assert (told["lacking"] if told else "") == lacking
+
+
+def test_instances_whose_logs_count_no_accelerators_have_no_units_of_processors() -> None:
+    run = made_run(settings={**OFFICIAL, "number_of_nodes": 2})
+    for system, units in ((made_system(), math.nan), (made_system(accelerators_per_node=None, accelerator=""), 4)):
+        row = run_table([made_round(made_submission([run], scaling="weak", system=system))]).iloc[0]
+        assert (row["nodes"], row["processors"]) == (2, 4)
+        assert row["units"] == pytest.approx(units, nan_ok=True)
+
+
+def test_the_family_is_that_of_the_compute_units() -> None:
+    systems = (made_system(), made_system(accelerators_per_node=0), made_system(accelerators_per_node=None))
+    made = [made_submission([made_run()], system=one, system_name=f"m{place}") for place, one in enumerate(systems)]
+    table = system_table([made_round(*made).round])
+    assert table["family"].tolist() == ["A100", "EPYC", "A100"]
+    assert table["accelerator"].tolist() == ["A100", "", "A100"]
 
 
 def test_run_without_system_file_has_no_units_but_a_reason() -> None:

@@ -14,6 +14,11 @@ from unit.refusals import refused, told
 from hpcai.config.study import Submission as Declared
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.core.stalls import Stalls
+from hpcai.metrics.run_tables import collect_runs, summarise_scales
+from hpcai.metrics.scaling.trials import OUTSIDE
+from hpcai.metrics.scores.window import CHOSEN
+from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_runs
+from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 from hpcai.mlperf_hpc.submission.checks import NO_LOG, OTHER_IN_LOGS, check_runs
 from hpcai.mlperf_hpc.submission.collect import NO_RUN, collect
 from hpcai.mlperf_hpc.submission.model import Request, safe_name
@@ -65,6 +70,29 @@ def test_of_more_runs_the_window_with_the_median_score_in_the_order_of_their_sta
     assert result.measured == 7
     problems = list(check_runs(collect(request_of())))
     assert [problem.severity for problem in problems if "runs 2 to 6 of 7" in problem.message] == ["warning"]
+
+
+def test_the_tables_of_scales_and_of_rounds_take_the_window_that_is_submitted(request_of, tmp_path):
+    for number in range(1, 8):
+        record = make_own_record("oc20", number)
+        log = log_text("oc20", seed=number, epochs=5, epoch_s=[40.0, 60.0][number > 2] + number)
+        write_run(tmp_path / "results/runs" / record.run_id, record, log)
+    (result,) = collect(request_of()).systems[0].results
+    times = sorted(run.record.time_to_train_s for run in result.runs)[1:-1]
+    paths = sorted((tmp_path / "results/runs").rglob("record.json"))
+    runs = collect_runs(paths)
+    (scale,) = summarise_scales(runs).to_dict("records")
+    assert scale["time_to_train_score_s"] == pytest.approx(sum(times) / 3)
+    assert (scale["n"], scale["n_counted"], scale["rate_n"]) == (7, 5, 3)
+    assert scale["valid_for"] == "closed division"
+    assert CHOSEN.find_in(scale["verdict"].split("; ")[1])["first"] == "2"
+    assert runs.loc[runs["dropped"] == OUTSIDE, "repetition"].tolist() == [1, 7]
+    checked = own_round(read_own_runs(paths))
+    (row,) = result_table(run_table([checked])).to_dict("records")
+    assert row["time_to_train_s"] == pytest.approx(sum(times) / 3)
+    assert (row["runs"], row["runs_by_rule"]) == (5, 5)
+    left = [repair.source.split("/")[-3] for repair in checked.round.repairs if repair.kind == "run_outside_window"]
+    assert left == ["r1", "r7"]
 
 
 def test_a_window_with_two_runs_that_missed_the_target_is_infinitely_slow(request_of, tmp_path):

@@ -1,11 +1,11 @@
-"""The window of consecutive runs that is submitted."""
+"""The window of consecutive runs that makes a result of more runs than the rules count."""
 
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.mlperf_hpc.submission.collect import TOO_FEW, choose_window
+from hpcai.metrics.scores.window import CHOSEN, TOO_FEW, choose_window, score_windows
 
 
 def test_all_runs_where_there_are_not_more_than_the_rules_count():
@@ -16,7 +16,9 @@ def test_all_runs_where_there_are_not_more_than_the_rules_count():
 def test_the_window_with_the_median_score_and_neither_the_fastest_nor_the_last():
     window = choose_window([30.0, 10.0, 20.0], 7, 5)
     assert (window.first, window.length) == (2, 5)
-    assert "runs 3 to 7 of 7" in window.note
+    told = CHOSEN.find_in(window.note)
+    assert told
+    assert (told["first"], told["last"], told["runs"]) == ("3", "7", "7")
 
 
 def test_of_two_in_the_middle_the_slower_and_invalid_windows_are_infinitely_slow():
@@ -30,3 +32,9 @@ def test_at_least_half_of_the_windows_are_not_slower_and_half_not_faster(scores,
     chosen = scores[window.first]
     assert 2 * sum(score <= chosen for score in scores) >= len(scores)
     assert 2 * sum(score >= chosen for score in scores) >= len(scores)
+
+
+def test_scores_of_windows_leave_out_the_extremes_and_one_run_may_have_missed():
+    times = [math.inf, 10.0, 20.0, 40.0, 30.0, math.inf, math.inf]
+    assert score_windows(times, 5) == [30.0, 30.0, math.inf]
+    assert score_windows(times, 8) == []
