@@ -82,6 +82,11 @@ class Surroundings:
     failures: tuple[Failure, ...] = ()
     """Jobs that failed since the last start of the workflow."""
 
+    @property
+    def may_run_unseen(self) -> bool:
+        """Whether a workflow may run that is not visible from here: on another host, or nothing tells where it ran."""
+        return self.locked and self.controller in {"elsewhere", "unknown"}
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -134,8 +139,8 @@ class Diagnosis:
 
     @property
     def may_be_under_way(self) -> bool:
-        """The same, or a workflow may be running on another host, which is not visible here."""
-        return self.is_under_way or (self.around.locked and self.around.controller == "elsewhere")
+        """The same, or a workflow may be running that is not visible from here."""
+        return self.is_under_way or self.around.may_run_unseen
 
     @property
     def missing(self) -> list[RunState]:

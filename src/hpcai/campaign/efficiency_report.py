@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.core.errors import ConfigError
+from hpcai.core.errors import ConfigError, RecordError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +81,18 @@ def _read_jobs(source: str, table: "pd.DataFrame", results: Path) -> "Reading":
 
     if source != AUTO:
         return read_jobs(Path(source))
-    starts = sorted(filter(None, table["started_utc"]))
+    starts = [*filter(None, table["started_utc"]), *_noted_starts(results)]
     if not starts:
         raise ConfigError(f"--sacct auto: {results} has no run with a start time; specify a file with sacct output")
-    return ask_jobs(starts[0], results.resolve().parent)
+    return ask_jobs(min(starts), results.resolve().parent)
+
+
+def _noted_starts(results: Path) -> list[str]:
+    """Return when the workflow was started: data, packing and acceptance may come days before the first run."""
+    from hpcai.campaign.controller_note import read_note
+
+    try:
+        note = read_note(results)
+    except RecordError:
+        return []
+    return [note.started_utc, *(start.started_utc for start in note.earlier)] if note else []

@@ -23,6 +23,7 @@ TOO_LARGE = Message("estimate.too_large", "storage: the known requirements are {
 
 HOUR_S = 3600.0
 _MEDIANS = "medians of equal runs, measured"
+_LIMITS = "limits.run_s, 1 + limits.disturbance.repeats times"
 RUN_FILES = (
     "plan.json", "record.json",
     *(f"raw/{name}" for name in (
@@ -98,6 +99,8 @@ class Estimate:
     machine: str
     nodes: int
     cores_per_node: int
+    disturbed_repeats: int
+    """Most repeats of a disturbed run within its job; the limits include them."""
     stages: tuple[StageEstimate, ...]
     wall_times: tuple[WallTime, ...]
     datasets: tuple[DatasetEstimate, ...]
@@ -145,6 +148,7 @@ def estimate_campaign(campaign: Campaign, places: Places, like: Sequence[Path], 
         machine=machine.name,
         nodes=machine.nodes,
         cores_per_node=machine.cores_per_node,
+        disturbed_repeats=campaign.study.limits.disturbance.repeats,
         stages=tuple(_stages(jobs, machine.cores_per_node)),
         wall_times=tuple(_wall_time(training, one, machine.nodes) for one in widths),
         datasets=datasets,
@@ -165,7 +169,7 @@ def _stages(jobs: Sequence[Jobs], cores_per_node: int) -> Iterable[StageEstimate
         own = [one for one in jobs if one.stage == stage]
         left = [one for one in own if one.left]
         known = [one for one in left if one.taken]
-        limit = _node_hours(left, [one.limit_s for one in left], "declared", "limits.run_s")
+        limit = _node_hours(left, [one.limit_s for one in left], "declared", _LIMITS)
         expected = _node_hours(known, [one.taken.wall_s if one.taken else None for one in known], "modelled", _MEDIANS)
         if left and not known:
             expected = unknown("no equal job was measured")
@@ -199,7 +203,7 @@ def _wall_time(jobs: Sequence[Jobs], width: int, nodes: int) -> WallTime:
     expected = Amount(schedule_s(taken, width, nodes), "modelled", f"{len(taken)} of {left} jobs, {_MEDIANS}")
     if left and not taken:
         expected = unknown("no equal job was measured")
-    return WallTime(width, Amount(schedule_s(limits, width, nodes), "upper bound", "limits.run_s"), expected)
+    return WallTime(width, Amount(schedule_s(limits, width, nodes), "upper bound", _LIMITS), expected)
 
 
 def _scratch(campaign: Campaign, datasets: Mapping[str, DatasetEstimate]) -> Iterable[tuple[str, Amount]]:
@@ -279,7 +283,8 @@ def _warnings(
     runs: tuple[Sequence[Jobs], Amount, int | None],
 ) -> Iterable[str]:
     training, results_bytes, width = runs
-    wanted = [one.sample_bytes for one in datasets if not one.ready] + [one.archive_bytes for one in datasets]
+    # Archives are kept with the samples: where these are ready, both are on the disk already.
+    wanted = [size for one in datasets if not one.ready for size in (one.sample_bytes, one.archive_bytes)]
     wanted += [one.shard_bytes for one in datasets if not one.packed] + [results_bytes]
     known = math.fsum(one.value for one in wanted if one.value is not None)
     if free.value is not None and known > free.value:

@@ -43,10 +43,12 @@ def _say_stages(estimate: Estimate) -> str:
         )
         for one in estimate.stages
     ]
+    repeats = estimate.disturbed_repeats
+    often = f", and is disturbed and repeated {say_count(repeats, 'time')}" if repeats else ""
     notes = (
-        "nodes: of the largest job. limit: each run takes limits.run_s (declared); a batch job's own limit adds the "
-        "time before and after the run. expected: from medians of equal runs of earlier results, only for the jobs of "
-        "the last column. predictions: measured only by `snakemake predict`, after the report. Tables, "
+        f"nodes: of the largest job. limit: each run takes limits.run_s{often} (declared); a batch job's own limit "
+        "adds the time before and after the run. expected: from medians of equal runs of earlier results, only for "
+        "the jobs of the last column. predictions: measured only by `snakemake predict`, after the report. Tables, "
         "figures and reports are not counted: `snakemake -n` lists them."
     )
     return f"{say_table(STAGE_HEADS, rows)}\n{_wrap(notes)}"

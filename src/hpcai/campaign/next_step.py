@@ -4,14 +4,18 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcai.campaign.controller_note import Controller
-from hpcai.campaign.doctor import Diagnosis
+from hpcai.campaign.doctor import UNLOCK_LIKE_STARTED, Diagnosis
 from hpcai.campaign.surroundings import REPORT
 from hpcai.core.messages import Message
 
 AT_WORK = Message("next_step.at_work", "the workflow is running")
 LOOK_THERE = Message(
     "next_step.look_there", "run this command on {host}: only there can it check whether the workflow still runs"
+)
+LOOK_WHERE_STARTED = Message(
+    "next_step.look_where_started",
+    "no note says where the workflow that locked the folder was started: check whether it still runs there; if it does "
+    "not: {unlock}",
 )
 LOOK_IN_SLURM = Message(
     "next_step.look_in_slurm", "check whether Slurm job {job} on {host}, in which the workflow ran, is still running"
@@ -70,8 +74,8 @@ def next_step(diagnosis: Diagnosis) -> NextStep:
         return NextStep(shlex.join(["hpcai", "status", str(results), "--watch"]), AT_WORK())
     if diagnosis.is_under_way:
         return NextStep(shlex.join(["hpcai", "doctor", str(results), "--wait"]), _wait_reason(diagnosis))
-    if around.locked and around.controller == "elsewhere" and diagnosis.knowledge.note:
-        return _look_step(diagnosis, diagnosis.knowledge.note.controller)
+    if around.may_run_unseen:
+        return _look_step(diagnosis)
     if damages := [damage for one in diagnosis.every_state for damage in one.damages]:
         others = f"; {len(damages) - 1} more are named above" if len(damages) > 1 else ""
         return NextStep(damages[0].command, f"{damages[0].remedy}{others}")
@@ -80,12 +84,15 @@ def next_step(diagnosis: Diagnosis) -> NextStep:
     return _start_step(diagnosis)
 
 
-def _look_step(diagnosis: Diagnosis, controller: Controller) -> NextStep:
+def _look_step(diagnosis: Diagnosis) -> NextStep:
     """Return how to check whether a workflow that is not visible from here still runs."""
-    job = controller.slurm_job
+    note = diagnosis.knowledge.note
+    if note is None:
+        return NextStep("", LOOK_WHERE_STARTED(unlock=UNLOCK_LIKE_STARTED()))
+    host, job = note.controller.host, note.controller.slurm_job
     if not job:
-        return NextStep("", LOOK_THERE(host=controller.host))
-    why = LOOK_IN_SLURM(job=job, host=controller.host)
+        return NextStep("", LOOK_THERE(host=host))
+    why = LOOK_IN_SLURM(job=job, host=host)
     then = _in_working_folder(diagnosis, _start_command(diagnosis))
     return NextStep(shlex.join(["squeue", f"--job={job}"]), why, ONCE_JOB_ENDED(job=job, command=then))
 
@@ -163,8 +170,8 @@ def _wait_reason(diagnosis: Diagnosis) -> str:
     if not queue:
         return why
     note = diagnosis.knowledge.note
-    if diagnosis.around.controller == "elsewhere" and note is not None:
-        host = note.controller.host
+    if diagnosis.around.controller in {"elsewhere", "unknown"}:
+        host = note.controller.host if note else "another host"
         return QUEUED_ELSEWHERE(why=why, jobs=len(queue), host=host)
     ends = " && ".join(sorted({job.remedy for job in queue}))
     return f"{why}, {len(queue)} jobs are in Slurm's queue, but no workflow waits for them; or cancel them: {ends}"

@@ -25,6 +25,15 @@ FROM_MEDIANS = Message(
     "modelled: median wall times of {runs} finished runs of the same points, {width:.1f} in parallel",
 )
 NONE_FINISHED = Message("status.none_finished", "no finished run yet for {point}{more}")
+FIRST_OF_KIND = Message("status.first_of_kind", "without {runs} that are the first of their kind")
+EXPECTED_END = Message("status.expected_end", "Expected end of the measurements: {end}, in {remaining} ({basis})")
+NOT_BEFORE = Message(
+    "status.not_before", "Expected end of the measurements: not before {end}, in {remaining} ({basis})"
+)
+TAKE = Message("status.take", "Nothing is running; the remaining measurements take {remaining} ({basis})")
+TAKE_AT_LEAST = Message(
+    "status.take_at_least", "Nothing is running; the remaining measurements take at least {remaining} ({basis})"
+)
 
 WAITING = ("not started", "interrupted")
 """States of remaining measurements; adoptable ones take no time."""
@@ -38,13 +47,21 @@ class Forecast:
     """Modelled; None if unknown."""
     basis: str
     """Basis of the forecast, or why there is none."""
+    unknown_runs: int = 0
+    """Remaining runs without a finished one of their point; the time does not include them."""
+
+    @property
+    def shown_basis(self) -> str:
+        """The basis, and what the time does not include."""
+        return f"{FIRST_OF_KIND(runs=self.unknown_runs)}; {self.basis}" if self.unknown_runs else self.basis
 
 
 def forecast(states: Sequence[RunState], elapsed_s: Mapping[str, float]) -> Forecast:
     """Return the remaining time of a campaign's measurements.
 
     Each remaining run of a point takes the median wall time of the finished ones. The sum is divided by the mean number
-    of concurrent runs so far. Queue waits and the analysis are not included.
+    of concurrent runs so far. Queue waits and the analysis are not included, nor are runs without a finished one of
+    their point: each profile and each weak-scaling group is a point of its own.
 
     Parameters
     ----------
@@ -60,17 +77,18 @@ def forecast(states: Sequence[RunState], elapsed_s: Mapping[str, float]) -> Fore
     for one in states:
         if one.state == "finished" and one.wall_s is not None:
             walls[one.folder.point].append(one.wall_s)
-    points = sorted({one.folder.point for one in left})
-    if unknown := [point for point in points if point not in walls]:
+    known = [one for one in left if one.folder.point in walls]
+    median_s = {point: statistics.median(walls[point]) for point in {one.folder.point for one in known}}
+    each_s = [max(median_s[one.folder.point] - elapsed_s.get(one.folder.name, 0.0), 0.0) for one in known]
+    width = mean_width(_spans(states, elapsed_s))
+    remaining_s = max([sum(each_s) / width, *each_s], default=0.0)
+    unknown = sorted({one.folder.point for one in left} - median_s.keys())
+    if unknown and not remaining_s:
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         return Forecast(None, NONE_FINISHED(point=unknown[0], more=more))
-    runs = sum(len(walls[point]) for point in points)
-    median_s = {point: statistics.median(walls[point]) for point in points}
-    each_s = [max(median_s[one.folder.point] - elapsed_s.get(one.folder.name, 0.0), 0.0) for one in left]
-    width = mean_width(_spans(states, elapsed_s))
-    remaining_s = max([sum(each_s) / width, *each_s])
-    basis = FROM_MEDIANS(runs=runs, width=width)
-    return Forecast(remaining_s, f"{basis}; without waiting in queues and without the analysis")
+    basis = FROM_MEDIANS(runs=sum(len(walls[point]) for point in median_s), width=width)
+    words = f"{basis}; without waiting in queues and without the analysis"
+    return Forecast(remaining_s, words, len(left) - len(known))
 
 
 def _spans(states: Iterable[RunState], elapsed_s: Mapping[str, float]) -> list[tuple[float, float]]:
@@ -214,10 +232,10 @@ def _end_line(status: Status) -> str:
         return f"Expected end of the measurements: not known, {expected.basis}"
     if expected.remaining_s == 0.0:
         return f"Expected end of the measurements: {expected.basis}"
+    remaining, basis = say_duration(expected.remaining_s), expected.shown_basis
     if status.is_over:
-        return (
-            f"Nothing is running; the remaining measurements take {say_duration(expected.remaining_s)} "
-            f"({expected.basis})"
-        )
+        take = TAKE_AT_LEAST if expected.unknown_runs else TAKE
+        return take(remaining=remaining, basis=basis)
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + expected.remaining_s))
-    return f"Expected end of the measurements: {end}, in {say_duration(expected.remaining_s)} ({expected.basis})"
+    said = NOT_BEFORE if expected.unknown_runs else EXPECTED_END
+    return said(end=end, remaining=remaining, basis=basis)

@@ -57,6 +57,8 @@ NODES = "nodes.json"
 """In each attempt at a run that starts alone: its nodes' reports before the ranks started."""
 REPETITION = re.compile(r"[ri]\d+")
 INSTANCE = re.compile(r"i\d+")
+MEASURED = ("runs", "weak", "profiles")
+"""Subfolders of a results folder that hold measurements."""
 RESERVE, RESERVE_BYTES = "reserve", 1 << 18
 """In each running attempt: space released for its record or verdict if the disk is full by then."""
 
@@ -258,12 +260,15 @@ def discard_all(folder: Path, reason: str) -> list[Path]:
     Raises
     ------
     RunRefusedError
-        If there is no run.
+        If there is no run, or a process is at work on one of them; then none is moved.
     """
-    runs = [path.parent.parent for path in folder.rglob(f"{RAW}/plan.json") if not _put_aside(path, folder)]
+    runs = [path.parent.parent for path in _find(folder, f"{RAW}/plan.json")]
     found = sorted({_measured_together(run) for run in runs if REPETITION.fullmatch(run.name)})
     if not found:
         raise RunRefusedError(at(str(folder), NO_RUN()))
+    # All of them before the first one moves: a refusal half-way would not name those that moved.
+    for run in found:
+        _refuse_live(run)
     return [discard(run, reason) for run in found]
 
 
@@ -277,14 +282,18 @@ def discard(folder: Path, reason: str) -> Path:
     """
     if not (folder / RAW / "plan.json").exists() and not any(folder.glob(f"i*/{RAW}/plan.json")):
         raise RunRefusedError(at(str(folder), NO_RUN()))
-    if holder := live_holder(folder):
-        raise RunRefusedError(at(str(folder), AT_WORK(holder=holder.words, remedy=holder.remedy)))
+    _refuse_live(folder)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = folder.parent / DISCARDED / f"{folder.name}-{stamp}"
     target.parent.mkdir(exist_ok=True)
     os.rename(folder, target)
     (target / "reason.txt").write_text(reason + "\n")
     return target
+
+
+def _refuse_live(folder: Path) -> None:
+    if holder := live_holder(folder):
+        raise RunRefusedError(at(str(folder), AT_WORK(holder=holder.words, remedy=holder.remedy)))
 
 
 def timed_records(place: Path) -> list[Path]:
@@ -311,6 +320,11 @@ def forget_breakdowns(runs: Path) -> list[Path]:
 
     The same applies to profiles without a capture: the tool may be available now.
 
+    Parameters
+    ----------
+    runs
+        A results folder, or a folder of runs at any depth.
+
     Raises
     ------
     RunRefusedError
@@ -331,12 +345,17 @@ def forget_breakdowns(runs: Path) -> list[Path]:
 
 def _in_runs(runs: Path, name: str) -> Iterable[Path]:
     """Return the files of a name in run folders (r1, i2, ...) at any depth, excluding runs set aside."""
-    found = (path for path in runs.rglob(name) if not _put_aside(path, runs))
-    return sorted(path for path in found if REPETITION.fullmatch(path.parent.name))
+    return sorted(path for path in _find(runs, name) if REPETITION.fullmatch(path.parent.name))
 
 
-def _put_aside(path: Path, folder: Path) -> bool:
-    return DISCARDED in path.relative_to(folder).parts
+def _find(folder: Path, name: str) -> Iterable[Path]:
+    """Yield the files of a name at any depth, excluding runs set aside.
+
+    Of a results folder only the folders of measurements count: its report documents hold copies of records.
+    """
+    measured = [own for own in (folder / part for part in MEASURED) if own.is_dir()]
+    for own in measured or [folder]:
+        yield from (path for path in own.rglob(name) if DISCARDED not in path.relative_to(folder).parts)
 
 
 def _measured_together(run: Path) -> Path:

@@ -9,10 +9,14 @@ import pandas as pd
 
 from hpcai.catalogue.points import SERIES
 from hpcai.core.text import say_count, say_rate, say_share
+from hpcai.metrics.roofline.ceilings import WORDS
+from hpcai.metrics.roofline.columns import CEILING, GEMM, MEMORY, ROOF
 from hpcai.report.material import Material
 
 MANY = 3
 """Number of names or reasons in a sentence; the table behind it has the others."""
+_SAME_RANKS = ["machine", "nodes", "ranks", "precision"]
+"""Columns in which a result agrees with its ceilings."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +63,29 @@ def _say_how_good(material: Material) -> Question:
 
 
 def _say_of_peak(best: pd.DataFrame, material: Material) -> str:
-    """Return the share of the fastest measured matrix product that the best results reach, in their own precision."""
-    ceilings = material.table("ceilings")
+    """Return the share of the fastest matrix product of the same ranks that the best results of one node reach."""
+    ceilings = material.table("roofline_ceilings")
     if ceilings.empty:
         return ""
-    products = ceilings[ceilings["kind"].eq("gemm") & ceilings["status"].eq("measured")]
-    peaks = products.groupby("precision")["value"].max()
-    one_node = best[best["nodes"].eq(1) & best["precision"].isin(peaks.index)]
-    if one_node.empty:
+    accepted = ceilings["method"].eq("measured") & ceilings["status"].isin((ROOF, CEILING))
+    # Every number of ranks has a row in this scope; those of the links repeat its value.
+    products = ceilings[accepted & ceilings["kind"].eq(GEMM) & ceilings["scope"].eq(MEMORY)]
+    one_node = best[best["nodes"].eq(1)].to_dict("records")
+    fastest = [(row["rate_flop_per_s"], _fastest_product(row, products)) for row in one_node]
+    shares = [rate / product for rate, product in fastest if product > 0]
+    if not shares:
         return ""
-    shares = [row.rate_flop_per_s / peaks[row.precision] for row in one_node.itertuples()]
     said = " to ".join(dict.fromkeys(say_share(one) for one in (min(shares), max(shares))))
     return f" On one node that is {said} of its fastest matrix product."
+
+
+def _fastest_product(result: Mapping[Any, Any], products: pd.DataFrame) -> float:
+    """Return the rate of the fastest matrix product of a result's ranks in its precision; NaN if none was measured."""
+    same = (products[_SAME_RANKS] == [result[name] for name in _SAME_RANKS]).all(axis=1)
+    # TensorFlow multiplies fp32 in TF32 where it can; the engine jax does so only for the precision tf32.
+    if result["engine"] == "jax":
+        same &= products["name"].eq(f"{WORDS[GEMM]} {result['precision']}")
+    return float(products.loc[same, "value"].max())
 
 
 def _say_faster(material: Material) -> Question:
@@ -114,7 +129,7 @@ def _say_how_sure(material: Material) -> Question:
     runs = scales["rate_n"]
     widths = (scales["train_rate_high_samples_per_s"] / scales["train_rate_low_samples_per_s"] - 1) / 2
     words = f"Each number is based on {_span(runs)} run{'' if runs.max() == 1 else 's'}"
-    too_few = int((scales["n"] < scales["runs_by_rule"]).sum())
+    too_few = int((scales["n_counted"] < scales["runs_by_rule"]).sum())
     words += f"; at {too_few} of {len(scales)} scales the rules require more. " if too_few else ". "
     widest = widths.max()
     words += f"The widest interval of a throughput is ± {say_share(widest)}. " if widest > 0 else ""
@@ -232,7 +247,7 @@ def _say_next(material: Material) -> Question:
     counts = (material.summary or {}).get("counts", {})
     if counts.get("failed") or counts.get("timed_out"):
         return Question(asked, "`hpcai doctor` says why runs failed; `hpcai retry` tries them again.", "runs", "Runs")
-    few = scales[scales["n"] < scales["runs_by_rule"]]
+    few = scales[scales["n_counted"] < scales["runs_by_rule"]]
     if not few.empty:
         most = int(few["runs_by_rule"].max())
         words = f"More repetitions: the rules require up to {most} runs (column `repeats` of the run table)."

@@ -75,7 +75,7 @@ def ask_jobs(since_utc: str, folder: Path) -> Reading:
     Parameters
     ----------
     since_utc
-        Start of the first run, such as ``2026-01-02T03:04:05Z``.
+        First start of the workflow, such as ``2026-01-02T03:04:05Z``.
     folder
         Working folder of the workflow; jobs of other folders are ignored.
 

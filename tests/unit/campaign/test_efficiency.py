@@ -1,12 +1,15 @@
 """The efficiency report: resources granted, used and lost; unknown numbers stay empty, with a reason."""
 
 import json
+import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from unit.campaign.result_folders import campaign
 from unit.record_factory import make_machine, make_record, write_records
 
+from hpcai.campaign.controller_note import NOTE, this_controller, write_note
 from hpcai.campaign.efficiency import EFFICIENCY_COLUMNS, UNKNOWN_TIMES, efficiency_table
 from hpcai.cli.main import call
 from hpcai.config.plan_file import write_plan
@@ -179,6 +182,37 @@ def test_missing_accounting_is_one_sentence(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="--sacct auto"):
         run_command(str(tmp_path), "--sacct", "auto")
+
+
+@pytest.mark.parametrize(
+    ("starts", "since"),
+    [
+        (["2025-12-20", "2025-12-24"], "2025-12-19T00:00:00"),
+        (["2026-09-09"], "2026-01-01T03:01:00"),
+        ([], "2026-01-01T03:01:00"),
+    ],
+)
+def test_accounting_is_asked_from_the_first_start_of_the_workflow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starts: list[str], since: str
+) -> None:
+    results = tmp_path / "results"
+    make_run(results, make_record())
+    # A damaged note tells no start; without one, the first run's counts.
+    if not starts:
+        (results / NOTE).write_text("{")
+    for day in starts:
+        monkeypatch.setattr(time, "gmtime", lambda day=day: time.strptime(day, "%Y-%m-%d"))
+        write_note(campaign(), results, ("snakemake",), this_controller())
+    monkeypatch.undo()
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    sacct = tmp_path / "sacct"
+    sacct.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nwhile read -r line; do echo "$line"; done < {sacct}.txt\n'
+    )
+    sacct.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run_command(str(results), "--sacct", "auto")
+    assert (tmp_path / "asked").read_text().endswith(f"--starttime {since}\n")
 
 
 def test_many_runs_are_shown_in_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """The estimate before the start: counted jobs, declared bounds, measured expectations, and unknowns."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import yaml
 from unit.record_factory import make_provenance, make_rank, make_record, write_records
 from unit.refusals import told
 
+from hpcai.campaign import estimate as estimate_module
 from hpcai.campaign.estimate import RUN_FILES, TOO_LARGE, TOO_WIDE, Estimate, Places, estimate_campaign
+from hpcai.campaign.estimate_data import Amount, DatasetEstimate
 from hpcai.campaign.estimate_jobs import schedule_s
 from hpcai.campaign.estimate_text import say_estimate
 from hpcai.cli.main import call
@@ -42,6 +45,8 @@ MACHINE = {
     "cores_per_rank": 1, "device": {"kind": "cpu"}, "storage": {"node_local": "/tmp/scratch"},
 }  # fmt: skip
 STUDY = {"name": "test", "title": "Test", "machine": "box", "benchmarks": ["small"], "limits": {"run_s": "30 min"}}
+LONGEST_H = 2 * 0.5
+"""Of a run, which is repeated once where it was disturbed."""
 RUNS = "benchmark\tvariant\tnodes\tranks_per_node\trepeats\nsmall\tfp32\t1\t2\t3\nsmall\tfp32\t4\t2\t2\n"
 WEAK = "benchmark\tvariant\tnodes\tranks_per_node\tinstances\nsmall\tfp32\t1\t2\t6\n"
 
@@ -84,13 +89,23 @@ def test_jobs_are_counted_and_bounded_by_the_limit(tmp_path: Path) -> None:
     }  # fmt: skip
     runs = stages["timed runs"]
     assert runs.largest_nodes == 4
-    assert runs.limit_node_hours.value == pytest.approx(0.5 * (3 * 1 + 2 * 4))
-    assert runs.limit_core_hours.value == pytest.approx(4 * 0.5 * (3 * 1 + 2 * 4))
+    assert runs.limit_node_hours.value == pytest.approx(LONGEST_H * (3 * 1 + 2 * 4))
+    assert runs.limit_core_hours.value == pytest.approx(4 * LONGEST_H * (3 * 1 + 2 * 4))
     assert (runs.limit_node_hours.method, runs.expected_node_hours.value) == ("declared", None)
     # Two instances of two ranks fit on one node of four: six need three nodes at the same time.
     assert stages["weak groups"].largest_nodes == 3
     assert stages["data"].limit_node_hours.method == "not known"
-    assert estimate.wall_times[0].limit_s.value == pytest.approx(1800 * 11)
+    assert estimate.wall_times[0].limit_s.value == pytest.approx(3600 * LONGEST_H * 11)
+
+
+@pytest.mark.parametrize("repeats", [0, 3])
+def test_bounds_hold_for_runs_that_are_disturbed_and_repeated(tmp_path: Path, repeats: int) -> None:
+    limits = {"run_s": "30 min", "disturbance": {"repeats": repeats}}
+    estimate = estimated(tmp_path, load_study_file(write_study(tmp_path / "config", limits=limits)))
+    longest_s = 1800 * (1 + repeats)
+    assert estimate.wall_times[0].limit_s.value == pytest.approx(longest_s * 10)
+    assert stages_of(estimate)["timed runs"].limit_node_hours.value == pytest.approx(longest_s / 3600 * (3 + 2 * 4))
+    assert ("repeated 3 times" in " ".join(say_estimate(estimate).split())) == (repeats == 3)
 
 
 def test_what_predictions_measure_once_per_machine_is_counted(tmp_path: Path) -> None:
@@ -137,7 +152,7 @@ def test_what_is_done_is_not_counted_again(tmp_path: Path) -> None:
     write_records([record_of(plans["small/fp32/n1x2/r1"], 700.0)], tmp_path / "results" / "runs")
     runs = stages_of(estimated(tmp_path, campaign))["timed runs"]
     assert (runs.done, runs.known) == (1, 2)
-    assert runs.limit_node_hours.value == pytest.approx(0.5 * (2 * 1 + 2 * 4))
+    assert runs.limit_node_hours.value == pytest.approx(LONGEST_H * (2 * 1 + 2 * 4))
     assert runs.expected_node_hours.value == pytest.approx(2 * 700 / 3600)
 
 
@@ -237,6 +252,19 @@ def test_sizes_that_nobody_knows_are_not_zero(tmp_path: Path) -> None:
     (tmp_path / "datasets.tsv").write_text(f"{head}big\tbig.tar\thttps://example.org/big.tar\t1000\t\t\ttar\t\n")
     (declared,) = estimated(tmp_path, campaign).datasets
     assert (declared.archive_bytes.value, declared.archive_bytes.method) == (1000, "declared")
+
+
+def test_archives_that_are_on_the_disk_need_no_more_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = load_study_file(write_study(tmp_path / "config"))
+    real, huge = estimate_module.estimate_dataset, Amount(2**60, "declared", "datasets.tsv")
+    for is_there in (False, True):
+
+        def with_archives(*arguments: Any, ready: bool = is_there) -> DatasetEstimate:
+            return replace(real(*arguments), ready=ready, archive_bytes=huge)
+
+        monkeypatch.setattr(estimate_module, "estimate_dataset", with_archives)
+        codes = {getattr(warning, "code", "") for warning in estimated(tmp_path, campaign).warnings}
+        assert (TOO_LARGE.code in codes) != is_there
 
 
 def test_scratch_follows_the_partition_and_instances_side_by_side(tmp_path: Path) -> None:

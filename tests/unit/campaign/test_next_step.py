@@ -3,12 +3,20 @@
 import pytest
 from unit.campaign.result_folders import campaign, finish_run, publish
 from unit.campaign.test_doctor import START, doctor, finish_all, lock
+from unit.campaign.test_surroundings import fake_squeue
 from unit.record_factory import make_record
 from unit.refusals import told
 
 from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.campaign.doctor import LOCKED_IN_JOB, UNLOCK_LIKE_STARTED, diagnose
-from hpcai.campaign.next_step import ASKED_FOR_IS_THERE, AT_WORK, ONCE_JOB_ENDED
+from hpcai.campaign.next_step import (
+    ASKED_FOR_IS_THERE,
+    AT_WORK,
+    LOOK_WHERE_STARTED,
+    ONCE_JOB_ENDED,
+    QUEUED_ELSEWHERE,
+    next_step,
+)
 from hpcai.campaign.states import NO_RECORD, UNCAPTURED
 
 
@@ -58,6 +66,27 @@ def test_unlocking_is_shown_with_the_options_of_the_last_start(results, capsys):
     assert "`snakemake --unlock`" not in text
     (results / "campaign.json").unlink()
     told(doctor(capsys)[1], UNLOCK_LIKE_STARTED)
+
+
+@pytest.mark.parametrize("note", [None, "{"])
+def test_lock_of_a_workflow_that_nobody_noted_is_not_removed(results, capsys, note):
+    (results / "campaign.json").unlink()
+    if note is not None:
+        (results / "campaign.json").write_text(note)
+    finish_run(results)
+    assert not diagnose(results).may_be_under_way
+    lock(results)
+    diagnosis = diagnose(results)
+    assert (diagnosis.around.controller, diagnosis.may_be_under_way) == ("unknown", True)
+    step = next_step(diagnosis)
+    assert (step.command, step.why) == ("", LOOK_WHERE_STARTED(unlock=UNLOCK_LIKE_STARTED()))
+    assert doctor(capsys)[0] == 2
+
+
+def test_queue_of_a_workflow_that_nobody_noted_is_not_cancelled(results):
+    (results / "campaign.json").unlink()
+    fake_squeue(results.parent / "bin", f'echo "7|PENDING|Resources|run-7|{results.parent}|rule_train"')
+    told(next_step(diagnose(results)).why, QUEUED_ELSEWHERE)
 
 
 def fake_scontrol(results, state):

@@ -5,14 +5,24 @@ from dataclasses import replace
 
 import pytest
 from typer import TyperException
-from unit.campaign.result_folders import campaign, finish_run, open_attempt, run_folder
+from unit.campaign.result_folders import campaign, finish_run, note_of_dead_controller, open_attempt, run_folder
 from unit.campaign.test_surroundings import fake_squeue
 from unit.refusals import told
 
 from hpcai.campaign.controller_note import UTC, this_controller, write_note
 from hpcai.campaign.run_folders import RunFolder
 from hpcai.campaign.states import RunState
-from hpcai.campaign.status import FROM_MEDIANS, NONE_FINISHED, forecast, say_status, status_of
+from hpcai.campaign.status import (
+    FIRST_OF_KIND,
+    FROM_MEDIANS,
+    NONE_FINISHED,
+    NOT_BEFORE,
+    TAKE_AT_LEAST,
+    forecast,
+    say_status,
+    status_of,
+)
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.cli.main import call
 from hpcai.measure.claim import claimed
 
@@ -56,8 +66,29 @@ def test_forecast_is_no_guess():
     found = forecast([run(1, wall_s=100), other], {})
     assert found.remaining_s is None
     assert found.basis == NONE_FINISHED(point="runs/b/v/n1x2", more="")
+    overdue = run(2, "under way")
+    assert forecast([run(1, wall_s=100), overdue, other], {overdue.folder.name: 170.0}).remaining_s is None
     broken = replace(run(1, "broken down", wall_s=5), outcome="failed")
     assert forecast([broken, run(2, "not started")], {}).remaining_s is None
+
+
+@pytest.mark.parametrize("point", ["profiles/io/b/v/n1x1", "runs/b/v/n1x2"])
+def test_forecast_leaves_out_the_first_of_their_kind(point):
+    states = [run(1, wall_s=100), run(2, "not started"), run(1, "not started", point=point)]
+    found = forecast(states, {})
+    assert (found.remaining_s, found.unknown_runs) == (pytest.approx(100), 1)
+    assert told(found.shown_basis, FIRST_OF_KIND)["runs"] == "1"
+
+
+def test_the_end_is_a_lower_bound_while_profiles_and_groups_are_left(results):
+    finish_run(results, ranks_per_node=2)
+    finish_run(results)
+    # Of the three timed runs one is left, and so are all profiles and the group.
+    text = say_status(status_of(results))
+    told(text, NOT_BEFORE)
+    assert int(told(text, FIRST_OF_KIND)["runs"]) == len(PROFILES) + 1
+    note_of_dead_controller(results)
+    told(say_status(status_of(results)), TAKE_AT_LEAST)
 
 
 def test_nothing_is_left():

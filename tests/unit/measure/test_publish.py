@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 import stat
 
 import pytest
@@ -155,6 +156,28 @@ def test_profiles_without_a_tool_are_tried_again(tmp_path, record):
     assert publish.forget_breakdowns(tmp_path) == [missing]
     assert not (missing / publish.CAPTURE).exists()
     assert (there / publish.CAPTURE).exists()
+
+
+def test_copies_of_records_in_report_documents_are_no_runs(tmp_path):
+    failed = make_record(outcome="failed")
+    folder = tmp_path / "runs" / failed.run_id
+    publish_run(folder, failed)
+    copy = tmp_path / "hpc_ai500" / "cosmoflow_tiny" / "logs" / failed.run_id
+    shutil.copytree(folder, copy)
+    assert publish.forget_breakdowns(tmp_path) == [folder]
+    assert (copy / publish.RECORD).exists()
+    assert [moved.parent.parent for moved in publish.discard_all(tmp_path, "a test")] == [folder.parent]
+    assert (copy / publish.RECORD).exists()
+
+
+def test_no_run_is_discarded_while_one_of_them_is_measured(tmp_path, record):
+    for kind in ("io", "timeline"):
+        publish_run(tmp_path / kind / record.run_id, record)
+    last = tmp_path / "timeline" / record.run_id
+    with claimed(last) as claim, refused(RunRefusedError, AT_WORK, holder=claim.holder.words):
+        publish.discard_all(tmp_path, "a test")
+    assert (tmp_path / "io" / record.run_id / publish.RECORD).exists()
+    assert len(publish.discard_all(tmp_path, "a test")) == 2
 
 
 def test_repeated_seed_is_refused(tmp_path, record):

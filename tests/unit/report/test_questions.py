@@ -5,9 +5,11 @@ import re
 
 import pandas as pd
 import pytest
+from unit.record_factory import make_machine
 from unit.report.result_factory import make_campaign, write_results
 from unit.report.test_page import SOURCES, make_page, read_page
 
+from hpcai.metrics.roofline.ceilings import roofline_ceilings
 from hpcai.report.material import read_material
 from hpcai.report.questions import make_questions
 
@@ -62,21 +64,67 @@ def test_what_was_not_measured_has_its_reason_and_no_number(material):
     assert "no meter" in ask(material, "not measured", captures=captures).answer
 
 
-def test_a_share_of_the_peak_needs_a_measured_product_of_its_precision(material):
-    columns = ["kind", "precision", "status", "value", "reason"]
-    score = {
-        "method": "measured",
-        "benchmark": "a",
-        "variant": "fp32",
-        "engine": "horovod",
-        "scale": "n1x1",
-        "nodes": 1,
-        "precision": "fp32",
-    }
-    scores = pd.DataFrame([{**score, "rate_flop_per_s": 1e9}])
-    for precision, status, is_told in (("fp32", "measured", True), ("fp64", "measured", False), ("fp32", "refused", 0)):
-        ceilings = pd.DataFrame([("gemm", precision, status, 4e9, "")], columns=columns)
-        assert ("25 %" in ask(material, "How good", scores=scores, ceilings=ceilings).answer) == bool(is_told)
+RESULT = {
+    "method": "measured",
+    "machine": "box",
+    "benchmark": "a",
+    "variant": "fp32",
+    "engine": "horovod",
+    "scale": "n1x1",
+    "nodes": 1,
+    "ranks": 1,
+    "precision": "fp32",
+    "rate_flop_per_s": 1e9,
+}
+PRODUCT = {
+    "machine": "box",
+    "scope": "memory",
+    "kind": "gemm",
+    "name": "GEMM fp32",
+    "precision": "fp32",
+    "nodes": 1,
+    "ranks": 1,
+    "value": 4e9,
+    "method": "measured",
+    "status": "ceiling",
+}
+
+
+def answer_of_peak(material, result, *products):
+    tables = {"scores": pd.DataFrame([RESULT | result]), "roofline_ceilings": pd.DataFrame(products)}
+    return ask(material, "How good", **tables).answer
+
+
+@pytest.mark.parametrize(
+    ("product", "is_told"),
+    [
+        ({}, True),
+        ({"status": "roof"}, True),
+        ({"precision": "bf16"}, False),
+        ({"status": "refused"}, False),
+        ({"method": "declared"}, False),
+        ({"kind": "peak"}, False),
+        ({"ranks": 2}, False),
+    ],
+)
+def test_a_share_of_the_peak_needs_a_measured_product_of_its_precision_and_ranks(material, product, is_told):
+    assert ("25 %" in answer_of_peak(material, {}, PRODUCT | product)) == is_told
+
+
+@pytest.mark.parametrize(("engine", "share"), [("horovod", "12 %"), ("tensorflow", "12 %"), ("jax", "25 %")])
+def test_the_share_is_of_tf32_where_the_engine_multiplies_in_it(material, engine, share):
+    faster = PRODUCT | {"name": "GEMM tf32", "value": 8e9}
+    assert share in answer_of_peak(material, {"engine": engine}, PRODUCT, faster)
+
+
+def test_the_share_of_a_node_of_gpus_is_of_all_its_ranks(material):
+    gpu = make_machine(ranks_per_node=4, device={"kind": "gpu"}, accelerators_per_node=4)
+    result = {"machine": gpu.name, "ranks": 4, "scale": "n1x4"}
+    scores, links = pd.DataFrame([RESULT | result]), pd.DataFrame({"engine": []})
+    one = {"kind": "gemm", "precision": "fp32", "threads": 1, "value": 1e9, "status": "measured"}
+    measured = pd.DataFrame([one | {"reason": "", "source": "gemm.json"}])
+    ceilings = roofline_ceilings(scores, measured, links, links, gpu)
+    assert "25 %" in answer_of_peak(material, result, *ceilings.to_dict("records"))
 
 
 def test_too_few_runs_are_not_called_equal(material):
@@ -92,6 +140,15 @@ def test_too_few_runs_are_not_called_equal(material):
 def test_more_runs_come_before_anything_else(material):
     scales = material.table("scales")
     material = dataclasses.replace(material, summary={**(material.summary or {}), "counts": {"runs": 5}})
-    assert "`repeats`" in ask(material, "next", scales=scales.assign(n=1, runs_by_rule=5)).answer
-    enough = ask(material, "next", scales=scales.assign(n=5, runs_by_rule=5))
+    assert "`repeats`" in ask(material, "next", scales=scales.assign(n_counted=1, runs_by_rule=5)).answer
+    enough = ask(material, "next", scales=scales.assign(n_counted=5, runs_by_rule=5))
     assert "`repeats`" not in enough.answer
+
+
+def test_runs_that_the_rules_do_not_count_are_missing_as_in_the_banner(material):
+    material = dataclasses.replace(material, summary={**(material.summary or {}), "counts": {"runs": 5}})
+    scales = material.table("scales").assign(n=5, n_counted=4, runs_by_rule=5)
+    few = re.search(r"at (\d+) of (\d+) scales", ask(material, "How sure", scales=scales).answer)
+    assert few is not None
+    assert few[1] == few[2]
+    assert "`repeats`" in ask(material, "next", scales=scales).answer
