@@ -11,6 +11,7 @@ from hpcai.catalogue.points import POINT, SERIES
 from hpcai.core.messages import Message
 from hpcai.machine.work.step import HloCount, WorkCount, WorkReport
 from hpcai.metrics.cells import records_of
+from hpcai.metrics.profiles.counters import counting_doubts
 from hpcai.profiles.views import as_view
 from hpcai.records.files import read_part
 
@@ -19,7 +20,7 @@ NO_TRAFFIC = Message("work_view.no_traffic", "no memory traffic in the report: c
 OTHER_PRECISION = Message("work_view.other_precision", "the memory traffic was modelled only for {precision}")
 OTHER_BATCH = Message(
     "work_view.other_batch",
-    "the memory traffic was modelled for a micro-batch of {samples} samples, not {here}",
+    "the memory traffic is that of a micro-batch of {samples:g} samples, not {here:g}",
 )
 NOT_COUNTED = Message("work_view.not_counted", "the memory traffic was not counted")
 
@@ -72,7 +73,7 @@ def _rows(
     formula = next((count.flop_per_sample for count in report.counts if count.method == "formula"), None)
     own = counters[(counters[SERIES] == [scale[name] for name in SERIES]).all(axis=1)]
     for counted in records_of(own.dropna(subset=["flop_per_sample"])):
-        yield _row(_of_hardware(counted, formula or math.nan), scale)
+        yield _row(_of_hardware(counted, formula or math.nan, scale), scale)
 
 
 def _of_report(count: WorkCount, report: WorkReport, path: Path, scale: Mapping[str, object]) -> _Counted:
@@ -115,10 +116,9 @@ def _modelled_traffic(
     return bytes_per_sample, tuple(notes)
 
 
-def _of_hardware(counted: Mapping[str, object], formula: float) -> _Counted:
-    """Return the work per sample from hardware counters, over as many samples as were profiled."""
-    work, flop, dram = (_number(counted[name]) for name in ("work_flop", "flop_per_sample", "dram_bytes"))
-    traffic = dram * flop / work if work > 0 else math.nan
+def _of_hardware(counted: Mapping[str, object], formula: float, scale: Mapping[str, object]) -> _Counted:
+    """Return the work per sample from hardware counters, which were captured at the smallest scale."""
+    flop, traffic = (_number(counted[name]) for name in ("flop_per_sample", "memory_bytes_per_sample"))
     return _Counted(
         method=HARDWARE,
         source=str(counted["source"]),
@@ -126,8 +126,19 @@ def _of_hardware(counted: Mapping[str, object], formula: float) -> _Counted:
         ratio_to_formula=flop / formula,
         memory_bytes_per_sample=traffic,
         memory_method="" if math.isnan(traffic) else "measured",
-        reasons=(NOT_COUNTED(),) if math.isnan(traffic) else (),
+        reasons=tuple(_doubts(counted, traffic, scale)),
     )
+
+
+def _doubts(counted: Mapping[str, object], traffic: float, scale: Mapping[str, object]) -> Iterable[str]:
+    """Yield what the counters lack, and whether they belong to another batch than the scale's."""
+    samples = _number(counted["micro_batch_samples"])
+    here = _whole(scale, "global_batch_samples") / (_whole(scale, "ranks") * _whole(scale, "accumulation"))
+    if math.isnan(traffic):
+        yield NOT_COUNTED()
+    elif samples != here and not math.isnan(samples):
+        yield OTHER_BATCH(samples=samples, here=here)
+    yield from counting_doubts(counted)
 
 
 def _row(counted: _Counted, scale: Mapping[str, object]) -> dict[str, object]:

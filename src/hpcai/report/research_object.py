@@ -212,7 +212,7 @@ def _actions(
         "startTime": dates.get("first_utc"),
         "endTime": max(map(_end, runs.values()), default=dates.get("last_utc")),
     }
-    known = {name: value for name, value in span.items() if value}
+    known = {name: _when(value) for name, value in span.items() if value}
     measured = [_run_action(name, record) for name, record in runs.items()]
     analysis = _step_action("analyse", [*runs, "study.json"], ["summary.json", *tables])
     report = _step_action("report", ["summary.json", *tables], ["report.html"])

@@ -94,8 +94,8 @@ def make_views(ranks: tuple[int, ...] = (8, 128), *, counted: bool = True) -> di
     ]  # fmt: skip
     columns = ["benchmark", "variant", "engine", "scale", "bytes_per_step", "source"]
     counters = pd.DataFrame(
-        [("resnet50", "fp32", "horovod", "n1x8", 27.0, "results/profiles/counters/resnet50.csv")],
-        columns=["benchmark", "variant", "engine", "scale", "intensity_flop_per_byte", "source"],
+        [("resnet50", "fp32", "horovod", "n1x8", WORK["resnet50"][0] / 27, "results/profiles/counters/resnet50.csv")],
+        columns=["benchmark", "variant", "engine", "scale", "memory_bytes_per_sample", "source"],
     )
     work = pd.DataFrame(
         [("deepcam", "fp32", "horovod", "n1x8", "hlo", 3.1e11, "results/characterise/work/deepcam.json")],

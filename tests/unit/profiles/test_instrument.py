@@ -13,9 +13,11 @@ from unit.training.training_plans import make_plan
 
 from hpcai.data.stage_folder import every_stage
 from hpcai.parsers.perf_stat import read_perf_stat
+from hpcai.profiles.counters import OF_THE_HOST
 from hpcai.profiles.counters.processor import NO_WORK_EVENTS
 from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, Missing
 from hpcai.profiles.io.darshan_library import DarshanLibrary, find_darshan, prepare_darshan
+from hpcai.profiles.kernels import OPERATIONS
 from hpcai.profiles.kind import find_instrument
 from hpcai.profiles.timeline import NO_TIMELINE
 from hpcai.training.first_rank import CONTROL
@@ -85,11 +87,18 @@ def test_the_compute_capability_chooses_the_tool(programs, capability, kernels, 
 
 
 def test_a_tool_that_is_named_needs_no_capability(programs):
-    named = {**GPU, "profilers": {"kernels": "tensorflow", "counters": "perf"}}
+    named = {**GPU, "profilers": {"kernels": "tensorflow"}}
     found = find_instrument(plan("kernels", **named))
     assert (found.tool, found.step_profiler) == ("TensorFlow profiler", "tensorflow")
-    assert "HOROVOD_TIMELINE" in found.environment
-    assert "perf is not on the PATH" in find_instrument(plan("counters", **named)).reason
+    assert found.raw == (OPERATIONS,)
+
+
+@pytest.mark.parametrize("tool", ["perf", "likwid"])
+def test_counters_of_the_host_are_not_those_of_an_accelerator(programs, tool):
+    for name in ("perf", "likwid-perfctr"):
+        programs(name, "1000,,instructions,1,100.00,,\nMEM  Memory bandwidth in MBytes/s")
+    found = find_instrument(plan("counters", **GPU, profilers={"counters": tool}))
+    assert found == Missing(OF_THE_HOST(tool=tool))
 
 
 def test_rocprofv3_is_put_around_the_first_rank_alone(programs, tmp_path):

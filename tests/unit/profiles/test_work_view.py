@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from hpcai.machine.work.step import FILLED, HloCount, WorkCount, WorkReport
+from hpcai.metrics.profiles.counters import PARTLY_COUNTED
+from hpcai.profiles.counters.processor import FP_ONLY
 from hpcai.profiles.views import VIEWS, as_view
 from hpcai.profiles.work_view import NO_TRAFFIC, NOT_COUNTED, OTHER_BATCH, OTHER_PRECISION, work_view
 
@@ -97,12 +99,27 @@ def test_hardware_counts_traffic_of_the_samples_that_were_profiled(tmp_path: Pat
         "engine": "horovod",
         "work_flop": 80 * FLOP,
         "flop_per_sample": 2 * FLOP,
+        "micro_batch_samples": SAMPLES,
+        "coverage_ratio": 1.0,
         "source": "n",
     }
-    row = view(tmp_path, hlo(), counters=[{**counted, "dram_bytes": 4e9}]).loc["counters"]
+    row = view(tmp_path, hlo(), counters=[{**counted, "memory_bytes_per_sample": 4e9 / 40}]).loc["counters"]
     assert row["memory_bytes_per_sample"] == pytest.approx(4e9 / 40)
     assert (row["memory_method"], row["reason"], row["source"]) == ("measured", "", "n")
     assert (row["ratio_to_formula"], row["rate_flop_per_s"], row["stage"]) == (2.0, 200 * FLOP, "")
-    row = view(tmp_path, hlo(), counters=[{**counted, "dram_bytes": float("nan")}]).loc["counters"]
+    row = view(tmp_path, hlo(), counters=[{**counted, "memory_bytes_per_sample": float("nan")}]).loc["counters"]
     assert pd.isna(row["memory_bytes_per_sample"])
     assert (row["memory_method"], row["reason"]) == ("", NOT_COUNTED())
+
+
+def test_counters_of_another_micro_batch_or_of_a_part_of_the_work_say_so(tmp_path: Path) -> None:
+    """Counters are captured at the smallest scale: under strong scaling its local batch is larger."""
+    counted = {
+        "benchmark": "b", "variant": "fp32", "engine": "horovod", "flop_per_sample": FLOP, "source": "n",
+        "memory_bytes_per_sample": TRAFFIC, "micro_batch_samples": 4 * SAMPLES, "coverage_ratio": 0.5,
+        "reasons": FP_ONLY(),
+    }  # fmt: skip
+    row = view(tmp_path, hlo(), counters=[counted]).loc["counters"]
+    assert row["memory_bytes_per_sample"] == TRAFFIC
+    doubts = (OTHER_BATCH(samples=4 * SAMPLES, here=SAMPLES), PARTLY_COUNTED(share="50 %"), FP_ONLY())
+    assert row["reason"] == "; ".join(doubts)

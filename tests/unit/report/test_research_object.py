@@ -69,6 +69,13 @@ def test_each_run_is_an_action_with_its_record_and_its_end(tmp_path: Path) -> No
     assert len(entities["#organise"]["object"]) == len(STEPS)
 
 
+def test_all_times_have_an_offset(tmp_path: Path) -> None:
+    entities = make_crate(tmp_path)
+    times = {(name, key): one[key] for name, one in entities.items() for key in ("startTime", "endTime") if key in one}
+    assert {("#run-workflow", "startTime"), ("#organise", "startTime"), ("#organise", "endTime")} <= set(times)
+    assert all(str(time).endswith("+00:00") for time in times.values())
+
+
 @pytest.mark.parametrize("org", ["unnamed", "A Centre"])
 def test_licence_and_agent_are_the_studys(tmp_path: Path, org: str) -> None:
     bare = make_crate(tmp_path / "bare", submission={"org": org})

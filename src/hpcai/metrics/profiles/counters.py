@@ -4,17 +4,24 @@ A counter that was not measured is NaN, never 0. Names and definitions: profiler
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from hpcai.core.messages import Message
+from hpcai.core.text import say_share
+from hpcai.metrics.cells import number_of, text_of
 from hpcai.metrics.profiles.launches import Launches
 from hpcai.metrics.profiles.tensor_cores import tensor_flop
 
 SECTOR_BYTES = 32
 """A transaction of nvprof and a sector of Nsight Compute."""
 NOT_COUNTED = Message("counters.not_counted", "{precision} work was not counted in {lacking} of {rows} rows")
+PARTLY_COUNTED = Message(
+    "counters.partly_counted",
+    "only {share} of what the tool of the counters wrote could be read: too little is counted",
+)
 PRECISIONS = {"fp16": ("h", "hp"), "fp32": ("f", "sp"), "fp64": ("d", "dp")}
 """Letter of Nsight Compute's instruction names, and suffix of nvprof's flop_count."""
 _READ = ("dram__bytes_read.sum", "dram__bytes_op_read.sum", "dram_read_bytes")
@@ -207,6 +214,19 @@ def _times(launches: Launches) -> "pd.Series[float]":
     cycles = launches.values("mean", ["sm__cycles_elapsed.avg", "Elapsed Cycles"])
     rate = launches.values("mean", ["sm__cycles_elapsed.avg.per_second", "SM Frequency"], units=["Hz"])
     return times.combine_first((cycles / rate).where((launches.counts == 1) & (rate > 0)))
+
+
+def counting_doubts(row: Mapping[str, object]) -> list[str]:
+    """Return what a row of the view ``counters`` does not contain.
+
+    Parameters
+    ----------
+    row
+        The row, with ``coverage_ratio`` and ``reasons``.
+    """
+    coverage = number_of(row, "coverage_ratio")
+    partly = [PARTLY_COUNTED(share=say_share(coverage))] if coverage < 1 else []
+    return [*partly, *filter(None, [text_of(row.get("reasons"))])]
 
 
 def counters_per_kernel(counters: pd.DataFrame) -> pd.DataFrame:

@@ -13,6 +13,8 @@ NOT_IN_TIMELINE = Message(
 )
 TRANSFER = "NCCL_ALLREDUCE"
 """How Table 12 calls the transfer, whatever library moved it and whatever the collective."""
+ALSO_CALLED = {"BROADCAST": "BCAST"}
+"""How Horovod ends the names of some transfers (horovod/common/common.h): MPI_BCAST, NCCL_BCAST, GLOO_BCAST."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,7 @@ def _steps_of(collective: str, phases: pd.DataFrame) -> pd.DataFrame:
     for place, step in enumerate(STEPS, 1):
         phase = step.phase.format(collective=collective)
         if step.name == TRANSFER:
-            found = [name for name in phases.index if name.startswith(parts.LIBRARIES) and name.endswith(collective)]
-            phase = found[0] if found else phase
+            phase = _transfer_of(collective, phases) or phase
         row = phases.loc[phase] if phase in phases.index else None
         rows.append(
             {
@@ -79,3 +80,13 @@ def _steps_of(collective: str, phases: pd.DataFrame) -> pd.DataFrame:
         )
     table = pd.DataFrame(rows)
     return table.assign(share_ratio=table["mean_s"] / table["mean_s"].sum())
+
+
+def _transfer_of(collective: str, phases: pd.DataFrame) -> str:
+    """Return the library's phase that moved most tensors; blank: none did.
+
+    A job may use several libraries: with NCCL for the gradients, MPI still moves the few tensors of processors.
+    """
+    endings = tuple(f"_{name}" for name in (collective, ALSO_CALLED.get(collective, collective)))
+    own = phases[[name.startswith(parts.LIBRARIES) and name.endswith(endings) for name in phases.index]]
+    return str(own["spans"].astype(int).idxmax()) if len(own) else ""

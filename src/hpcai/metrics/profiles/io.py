@@ -5,6 +5,8 @@ The three definitions answer different questions and differ by factors (`shared/
 - sum: each worker's bytes over its own read time, added; the total rate if all workers read all the time;
 - parallel: all bytes over the largest read time of a worker; as if all workers had started together;
 - delivered: all bytes over the time from the first read to the last; the arrival rate, including pauses for compute.
+
+A worker's read time is here the time in which at least one of its reads ran: those of parallel threads count once.
 """
 
 import math
@@ -18,11 +20,18 @@ from hpcai.core.messages import Message
 SIZE_UNKNOWN = Message("io.size_unknown", "the size of the dataset is not known: no epochs and no time per epoch")
 UNKNOWN_READERS = Message("io.unknown_readers", "it is not known whether {processes} processes read data")
 READ_ELSEWHERE = Message("io.read_elsewhere", "another {bytes} bytes of the data were read through {module}")
+OVERLAPPING = Message(
+    "io.overlapping",
+    "a worker's reads took longer than from its first to its last: they overlapped, and only the sum of their times is "
+    "known: no bandwidth by read times",
+)
+STAMP_STEP_S = 1e-6
+"""Rounding of the times since 1970 between which a worker read."""
 PageCache = Literal["cold", "warm", "unknown"]
-ADDABLE = ("reads", "opens", "read_time_s", "metadata_s")
+ADDABLE = ("reads", "opens", "read_time_s", "read_wall_s", "metadata_s")
 WORKER_COLUMNS = [
     "log", "job", "process_id", "rank", "executable", "module", "files", "read_bytes", "reads", "opens",
-    "read_time_s", "metadata_s", "bandwidth_bytes_per_s", "first_read_s", "last_read_s",
+    "read_time_s", "read_wall_s", "metadata_s", "bandwidth_bytes_per_s", "first_read_s", "last_read_s",
 ]  # fmt: skip
 
 _NAN = float("nan")
@@ -69,16 +78,28 @@ def io_workers(processes: pd.DataFrame, module: str) -> pd.DataFrame:
     Parameters
     ----------
     processes
-        One row per log, module and rank, as Darshan's logs are read.
+        One row per log, module and rank, as Darshan's logs are read; ``read_wall_s`` where a trace tells it.
     module
         POSIX, STDIO or MPI-IO; they are never added up.
     """
     is_worker = processes["is_worker"].fillna(value=False).astype(bool)
     workers = processes[is_worker & (processes["module"] == module)].copy()
-    workers["bandwidth_bytes_per_s"] = _divide(workers["read_bytes"], workers["read_time_s"])
+    workers["read_wall_s"] = _wall_s(workers)
+    workers["bandwidth_bytes_per_s"] = _divide(workers["read_bytes"], workers["read_wall_s"])
     shared = (workers["rank"] < 0).fillna(value=False) & (workers["processes"] > 1)
     workers.loc[shared, "bandwidth_bytes_per_s"] = _NAN
     return workers[WORKER_COLUMNS].reset_index(drop=True)
+
+
+def _wall_s(workers: pd.DataFrame) -> "pd.Series[float]":
+    """Return the time in which each worker read: that of its trace, otherwise the sum over its reads.
+
+    NaN where the sum cannot be that time, because it is longer than from the first read to the last.
+    """
+    added = workers["read_time_s"].astype(float)
+    overlap = added > workers["last_read_s"] - workers["first_read_s"] + STAMP_STEP_S
+    known = added.mask(overlap)
+    return workers["read_wall_s"].astype(float).fillna(known) if "read_wall_s" in workers else known
 
 
 def _divide(amount: "pd.Series[float]", time_s: "pd.Series[float]") -> "pd.Series[float]":
@@ -101,11 +122,12 @@ def io_summary(processes: pd.DataFrame, setting: IoSetting, module: str | None =
     Returns
     -------
     dict
-        module, workers, files, read_bytes, reads, opens, read_time_s (sum over workers), metadata_s, the three
-        bandwidths, dataset_epochs (bytes read over the size of the dataset), io_epoch_s (dataset over parallel
-        bandwidth), io_epoch_mean_s (mean read time of a worker per epoch), io_epoch_delivered_s (dataset over
-        delivered bandwidth: an upper bound that includes compute), epoch_s, io_share_ratio (io_epoch_s over
-        epoch_s), page_cache, coverage_ratio, and reasons as one string. Values that cannot be computed are NaN.
+        module, workers, files, read_bytes, reads, opens, read_time_s (sum over all reads), read_wall_s (the time in
+        which a worker read, summed over workers), metadata_s, the three bandwidths, dataset_epochs (bytes read over the
+        size of the dataset), io_epoch_s (dataset over parallel bandwidth), io_epoch_mean_s (mean read time of a worker
+        per epoch), io_epoch_delivered_s (dataset over delivered bandwidth: an upper bound that includes compute),
+        epoch_s, io_share_ratio (io_epoch_s over epoch_s), page_cache, coverage_ratio, and reasons as one string.
+        Values that cannot be computed are NaN.
     """
     chosen = module or data_module(processes)
     workers = io_workers(processes, chosen)
@@ -115,7 +137,7 @@ def io_summary(processes: pd.DataFrame, setting: IoSetting, module: str | None =
     epochs = _ratio(read_bytes, setting.dataset_bytes)
     io_epoch_s = _ratio(setting.dataset_bytes, bandwidths["bandwidth_parallel_bytes_per_s"])
     delivered = bandwidths["bandwidth_delivered_bytes_per_s"]
-    mean_time_s = _total(workers["read_time_s"]) / len(workers) if len(workers) else _NAN
+    mean_time_s = _total(workers["read_wall_s"]) / len(workers) if len(workers) else _NAN
     return {
         "module": chosen,
         "workers": len(workers),
@@ -140,7 +162,7 @@ def _bandwidths(workers: pd.DataFrame) -> dict[str, float]:
     read_bytes = _total(workers["read_bytes"])
     own = workers["bandwidth_bytes_per_s"]
     window_s = workers["last_read_s"].max(skipna=False) - workers["first_read_s"].min(skipna=False)
-    longest_s = workers["read_time_s"].max(skipna=False) if own.notna().all() else _NAN
+    longest_s = workers["read_wall_s"].max(skipna=False) if own.notna().all() else _NAN
     return {
         "bandwidth_sum_bytes_per_s": _total(own),
         "bandwidth_parallel_bytes_per_s": _ratio(read_bytes, longest_s),
@@ -162,13 +184,15 @@ def _doubts(processes: pd.DataFrame, workers: pd.DataFrame, module: str, setting
     doubts = []
     if workers.empty:
         doubts.append(f"no process read data through {module}")
-    if (workers["read_time_s"] == 0).any():
+    if (workers["read_wall_s"] == 0).any():
         doubts.append("a worker's reads took no measurable time (page cache): no bandwidth by read times")
     shared = (workers["rank"] < 0).fillna(value=False)
     if shared.any() and workers["bandwidth_bytes_per_s"].isna().any():
         doubts.append("for files shared by ranks only the sum of the times is known: no bandwidth by read times")
     elif workers["read_time_s"].isna().any():
         doubts.append("a worker's read time is not available: no bandwidth by read times")
+    elif workers["read_wall_s"].isna().any():
+        doubts.append(OVERLAPPING())
     unknown = processes.loc[processes["module"] == module, "is_worker"].isna().sum()
     if unknown:
         doubts.append(UNKNOWN_READERS(processes=unknown))

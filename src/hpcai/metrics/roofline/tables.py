@@ -10,6 +10,7 @@ from hpcai.catalogue.tables import common_columns
 from hpcai.config.machine import Machine
 from hpcai.core.messages import Message
 from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
+from hpcai.metrics.profiles.counters import counting_doubts
 from hpcai.metrics.profiles.link import of_engine
 from hpcai.metrics.roofline.ceilings import WORDS, declared_link
 from hpcai.metrics.roofline.columns import INTRA_NODE, MEMORY, NETWORK, NOT_MEASURED, POINT_COLUMNS, ROOF
@@ -179,28 +180,35 @@ def _link(row: Row, counts: tuple[int, int], views: Views, machine: Machine) -> 
 
 
 def _memory(score: Row, roofs: pd.DataFrame, views: Views, row: Row) -> Row:
-    """Return the intensity over memory traffic, measured by hardware counters or modelled from the compiled step."""
-    found: Row = {}
-    counted = _same_point(views.get("counters"), score)
-    counted = counted[counted["intensity_flop_per_byte"] > 0] if len(counted) else counted
-    modelled = _same_point(views.get("work"), score)
-    modelled = _with_traffic(modelled)
-    if len(counted):
-        found = {"intensity_flop_per_byte": counted["intensity_flop_per_byte"].mean(), "message_method": "measured"}
-        found["source"] = join_words(row["source"], *counted["source"])
-    elif len(modelled):
-        best = records_of(modelled)[0]
-        method = text_of(best.get("memory_method")) or "modelled"
-        intensity = number_of(score, "flop_per_sample") / float(best["memory_bytes_per_sample"])
-        found = {"intensity_flop_per_byte": intensity, "message_method": method}
-        found["source"] = join_words(row["source"], best["source"])
-        found["note"] = NO_REUSE if method == "modelled" else ""
+    """Return the intensity over memory traffic, and the bandwidth of memory as its link."""
+    found = _intensity(score, views, row)
     for best in records_of(roofs[roofs["kind"] == MEMORY]):
         found |= {"link_bytes_per_s": best["value"], "link_name": best["name"], "link_method": best["method"]}
         found["note"] = join_words(found.get("note", ""), text_of(best["reason"]), separator="; ")
         if best["method"] == "measured":
             found["source"] = join_words(found.get("source", row["source"]), best["source"])
     return found
+
+
+def _intensity(score: Row, views: Views, row: Row) -> Row:
+    """Return the intensity over memory traffic, measured by hardware counters or modelled from the compiled step.
+
+    It is the work of the score over the bytes of a sample. The counters' own work is no dividend: those of processors
+    miss what is computed in half precision.
+    """
+    counted = records_of(_with_traffic(_same_point(views.get("counters"), score)))
+    known = counted or records_of(_with_traffic(_same_point(views.get("work"), score)))
+    if not known:
+        return {}
+    best = known[0]
+    method = "measured" if counted else text_of(best.get("memory_method")) or "modelled"
+    said = counting_doubts(best) if counted else (text_of(best.get("reason")),)
+    return {
+        "intensity_flop_per_byte": number_of(score, "flop_per_sample") / float(best["memory_bytes_per_sample"]),
+        "message_method": method,
+        "source": join_words(row["source"], best["source"]),
+        "note": join_words(NO_REUSE if method == "modelled" else "", *said, separator="; "),
+    }
 
 
 def _with_traffic(work: pd.DataFrame) -> pd.DataFrame:

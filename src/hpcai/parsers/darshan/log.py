@@ -2,7 +2,7 @@
 
 Without MPI every process writes its own log (Darshan's runtime documentation, non-MPI mode): ranks, forked or spawned
 data workers, and helpers such as ``uname``. Read times are sums over the calls of a process; overlapping reads by
-parallel threads are counted in full.
+parallel threads are counted in full. Only the traced operations (`read_darshan_segments`) tell which overlap.
 
 Darshan does not see memory-mapped files, io_uring, GPUDirect storage, and files beyond its record limit. Their bytes
 are missing without notice unless a reason reports them.

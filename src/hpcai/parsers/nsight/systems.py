@@ -199,7 +199,7 @@ def _read(path: Path, kinds: Sequence[str], row_kind: str) -> Reading:
     if names_cut:
         findings.note(f"{names_cut} names are cut, so that they may be of another category: write CSV")
     if row_kind == "memcpy":
-        _join_copies(findings)
+        _join_copies(findings, times_alone=[report.kind for report in reports] == [MEMORY_TIME])
     for record in findings.records:
         record["kind"] = "memset" if "memset" in str(record["name"]) and row_kind == "memcpy" else row_kind
     reading = findings.reading(COLUMNS, ADVICE)
@@ -267,8 +267,11 @@ def _compare_shares(findings: Findings, kind: str, rows: list[Row]) -> None:
         findings.note(f"the rows of {kind} contradict their percentages: they sum up to more")
 
 
-def _join_copies(findings: Findings) -> None:
-    """Join the rows of the two copy reports by name; both count the same copies."""
+def _join_copies(findings: Findings, *, times_alone: bool) -> None:
+    """Join the rows of the two copy reports by name; both count the same copies.
+
+    A file with the report of times alone is whole: nobody asked for sizes.
+    """
     joined: dict[object, dict[str, object]] = {}
     for record in findings.records:
         other = joined.setdefault(record["name"], record)
@@ -280,7 +283,7 @@ def _join_copies(findings: Findings) -> None:
         elif other is not record:
             joined[record["name"]] = {**other, **record}
     findings.records = [record for record in joined.values() if record["calls"] is not None]
-    if any("bytes" not in record or "total_s" not in record for record in findings.records):
+    if not times_alone and any("bytes" not in record or "total_s" not in record for record in findings.records):
         findings.note(HALF_OF_COPIES())
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hpcai.config.runs import RunPlan
+from hpcai.core.messages import Message
 from hpcai.profiles.counters.processor import find_likwid, find_perf
 from hpcai.profiles.instrument import Instrument, Missing, compute_capability, tool_on_path
 from hpcai.profiles.kind import Kind
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
     from hpcai.profiles.profile import Profile
 
+OF_THE_HOST = Message(
+    "counters.of_the_host",
+    "{tool} counts the processors of the host, but accelerators compute: name nvprof or ncu, or leave it to auto",
+)
 NVPROF_METRICS = (
     "flop_count_hp,flop_count_sp,flop_count_dp,dram_read_transactions,dram_write_transactions,ipc,"
     "tensor_precision_fu_utilization,dram_utilization,achieved_occupancy,gld_efficiency,gst_efficiency"
@@ -38,6 +43,8 @@ NCU_METRICS = ",".join(
 def _find(plan: RunPlan) -> Instrument | Missing:
     wanted = plan.machine.profilers.counters
     if wanted in ("perf", "likwid"):
+        if plan.machine.device.kind != "cpu":
+            return Missing(OF_THE_HOST(tool=wanted))
         return find_perf() if wanted == "perf" else find_likwid(plan)
     if plan.machine.device.kind == "cpu":
         return _of_processor(plan) if wanted == "auto" else Missing(f"{wanted} needs an accelerator")

@@ -41,7 +41,10 @@ FP_ONLY = Message(
     "counters.fp_only",
     "the events count arithmetic in fp32 and fp64 alone, no products of bf16, fp16 or AMX",
 )
-OF_THE_NODE = Message("counters.of_the_node", "DRAM traffic is that of the whole node, divided by its {ranks} ranks")
+OF_THE_NODE = Message(
+    "counters.of_the_node",
+    "what was counted on the whole node (DRAM traffic, and all that LIKWID counts) is divided by its {ranks} ranks",
+)
 NO_WORK_EVENTS = Message("counters.no_work_events", "perf has no event of floating-point work here")
 NO_MEMORY_EVENTS = Message(
     "counters.no_memory_events", "perf has no event of the memory controllers here (uncore_imc, amd_df, umc)"
@@ -197,20 +200,30 @@ def _memory_bytes(table: "pd.DataFrame") -> float:
     return float((table["value"] * factor).sum(skipna=False))
 
 
-def likwid_row(reading: "Reading") -> dict[str, object]:
-    """Return the row of the view ``counters`` of what LIKWID counted while the first rank ran."""
+def likwid_row(reading: "Reading", ranks_per_node: int) -> dict[str, object]:
+    """Return the row of the view ``counters`` of what LIKWID counted while the first rank ran, of one rank.
+
+    It has no intensity: imports and compilation move bytes without doing the work of a step.
+
+    Parameters
+    ----------
+    reading
+        Metrics of all cores of the node.
+    ranks_per_node
+        Ranks that share the node.
+    """
     metrics = reading.table[reading.table["kind"] == "metric"]
     time_s = metrics.loc[metrics["name"].str.startswith("Runtime (RDTSC)"), "value"].max()
     volume = metrics[(metrics["name"] == "Memory data volume") & (metrics["unit"] == "byte")]["value"]
     rates = metrics[metrics["name"].isin(["SP", "DP"]) & metrics["unit"].isin(["FLOP/s"])]["value"]
-    dram_bytes = float(volume.sum(min_count=1))  # of one thread for each socket; the others say 0
-    work_flop = float(rates.sum(min_count=1)) * float(time_s)
+    dram_bytes = float(volume.sum(min_count=1)) / ranks_per_node  # of one thread for each socket; the others say 0
+    work_flop = float(rates.sum(min_count=1)) * float(time_s) / ranks_per_node
+    reasons = [WHOLE_PROCESS(), OF_THE_NODE(ranks=ranks_per_node), *([FP_ONLY()] if len(rates) else [])]
     return {
         "work_flop": work_flop,
         "duration_s": float(time_s),
         "rate_flop_per_s": work_flop / time_s,
         "dram_bytes": dram_bytes,
         "dram_rate_bytes_per_s": dram_bytes / time_s,
-        "intensity_flop_per_byte": work_flop / dram_bytes if dram_bytes > 0 else math.nan,
-        "reasons": "; ".join((WHOLE_PROCESS(), *reading.reasons)),
+        "reasons": "; ".join((*reasons, *reading.reasons)),
     }

@@ -20,7 +20,8 @@ from hpcai.profiles.views import as_view
 def counter_views(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return the view ``counters`` of one profiled run: of the profiled steps on rank 0.
 
-    On accelerators that is all kernels; perf counts the process, and LIKWID the cores for as long as the rank ran.
+    On accelerators that is all kernels; perf counts the process, and LIKWID the cores for as long as the rank ran, so
+    that it tells nothing per sample.
     """
     tool = profile.capture.tool
     if tool == "perf":
@@ -31,19 +32,25 @@ def counter_views(profile: Profile) -> dict[str, pd.DataFrame]:
         row["reasons"] = "; ".join(filter(None, (str(row["reasons"]), profile.capture.missing)))
     elif tool == "LIKWID":
         reading = read_likwid(profile.file("likwid.csv"))
-        row = likwid_row(reading)
+        row = likwid_row(reading, profile.plan.point.ranks_per_node)
     else:
         reading = READERS[tool](profile)
         row = _kernel_row(reading, profile.capture.compute_capability)
     if tool != "LIKWID":
         row["flop_per_sample"] = float(str(row["work_flop"])) / _samples(profile)
-    row = {**row, "tool": tool, "coverage_ratio": reading.coverage_ratio}
+        row["memory_bytes_per_sample"] = float(str(row["dram_bytes"])) / _samples(profile)
+    row |= {"tool": tool, "micro_batch_samples": samples_at_once(profile), "coverage_ratio": reading.coverage_ratio}
     return {"counters": as_view("counters", profile.with_identity(pd.DataFrame([row]), reading.source))}
 
 
 def _samples(profile: Profile) -> float:
     """Return the number of samples on which rank 0 trained while profiled; its share if ranks share samples."""
     return len(profile.profiled_steps()) * profile.plan.local_batch / profile.plan.point.spatial_parts
+
+
+def samples_at_once(profile: Profile) -> float:
+    """Return the samples whose gradients a rank computes at once; its share if ranks share samples."""
+    return profile.plan.micro_batch / profile.plan.point.spatial_parts
 
 
 def counters_of(profile: Profile) -> Reading | None:

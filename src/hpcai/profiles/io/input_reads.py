@@ -7,6 +7,7 @@ import pandas as pd
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.io import IoSetting, io_summary, io_workers
+from hpcai.metrics.profiles.spans import merge_intervals
 from hpcai.parsers.tensorflow_profile import read_input_stages
 from hpcai.profiles.profile import Profile
 from hpcai.records.files import read_part
@@ -33,7 +34,7 @@ def training_reads(profile: Profile, setting: IoSetting) -> tuple[pd.DataFrame, 
     """Return the row of the training input in the view ``io``, and its ranks in ``io_workers``.
 
     Bytes and calls are those of the ranks' read calls during the profiled steps (proc(5)); read times are those of the
-    stages of ``tf.data`` that read files, in the same steps.
+    stages of ``tf.data`` that read files, in the same steps. Its threads read in parallel.
 
     Raises
     ------
@@ -70,13 +71,15 @@ def _worker(profile: Profile, window: InputWindow) -> dict[str, object]:
         raise ParseError(NO_COUNTERS(path=profile.folder))
     stages = read_input_stages(profile.file(trace_name(window.rank))).table
     reading = stages[stages["stage"].str.startswith(READING_STAGE)]
-    ends_s = reading["start_s"] + reading["duration_s"]
+    starts_s, ends_s = reading["start_s"], reading["start_s"] + reading["duration_s"]
+    first_s, last_s = merge_intervals(starts_s.to_numpy(float), ends_s.to_numpy(float))
     return {
         **_process(window.rank, window.process_id),
         "read_bytes": read_bytes,
         "reads": window.counted("reads"),
         "read_time_s": float(reading["duration_s"].sum()) if len(reading) else math.nan,
-        "first_read_s": float(reading["start_s"].min()) if len(reading) else math.nan,
+        "read_wall_s": float((last_s - first_s).sum()) if len(reading) else math.nan,
+        "first_read_s": float(starts_s.min()) if len(reading) else math.nan,
         "last_read_s": float(ends_s.max()) if len(reading) else math.nan,
     }
 
@@ -89,6 +92,7 @@ def staging_reads(profile: Profile, setting: IoSetting) -> tuple[pd.DataFrame, p
             "read_bytes": float(report.staging_read_bytes),
             "reads": math.nan,
             "read_time_s": report.staging_s,
+            "read_wall_s": report.staging_s,
             "first_read_s": math.nan,
             "last_read_s": math.nan,
         }
@@ -100,7 +104,7 @@ def staging_reads(profile: Profile, setting: IoSetting) -> tuple[pd.DataFrame, p
     return pd.DataFrame([io_summary(table, whole, MODULE)]), io_workers(table, MODULE)
 
 
-_NUMBERS = ("read_bytes", "reads", "read_time_s", "first_read_s", "last_read_s")
+_NUMBERS = ("read_bytes", "reads", "read_time_s", "read_wall_s", "first_read_s", "last_read_s")
 
 
 def _process(rank: int, process_id: int) -> dict[str, object]:

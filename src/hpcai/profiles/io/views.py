@@ -19,6 +19,7 @@ from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
 from hpcai.parsers.reading import Reading
 from hpcai.profiles.io import DARSHAN
 from hpcai.profiles.io.input_reads import input_stages, staging_reads, training_reads
+from hpcai.profiles.io.read_times import with_wall_times
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view, join_views
 from hpcai.records.files import RAW
@@ -80,16 +81,17 @@ def _darshan_views(profile: Profile) -> dict[str, pd.DataFrame]:
         module = data_module(reading.table)
         if data.role == TRAINING_INPUT:
             _require_all_ranks(profile, reading.table, logs[0].parent)
+        processes, untraced = with_wall_times(reading.table, logs, root, module)
         setting = IoSetting(
             page_cache=data.page_cache,
             dataset_bytes=data.bytes,
             files=files.loc[files["module"] == module, "file"].nunique(),
             coverage_ratio=reading.coverage_ratio,
-            reasons=reading.reasons,
+            reasons=(*reading.reasons, *untraced),
         )
-        row = pd.DataFrame([{"data": data.role, "tool": DARSHAN, **io_summary(reading.table, setting, module)}])
+        row = pd.DataFrame([{"data": data.role, "tool": DARSHAN, **io_summary(processes, setting, module)}])
         seen.append(profile.with_identity(row, logs[0].parent))
-        workers.append(profile.with_identity(io_workers(reading.table, module).assign(data=data.role), logs[0].parent))
+        workers.append(profile.with_identity(io_workers(processes, module).assign(data=data.role), logs[0].parent))
     if not any(len(part) for part in workers):
         raise ParseError(NOBODY_READ(folder=logs[0].parent))
     return {

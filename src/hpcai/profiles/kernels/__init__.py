@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from hpcai.profiles.profile import Profile
 
+TENSORFLOW = "TensorFlow profiler"
 OPERATIONS = "steps.xplane.pb"
 TRACES = (OPERATIONS, TIMELINE)
 ROCPROF_TRACES = ("_kernel_trace.csv", "_memory_copy_trace.csv")
@@ -28,10 +29,11 @@ def _find(plan: RunPlan) -> Instrument | Missing:
     if plan.point.engine == "jax" and (plan.machine.device.kind == "cpu" or wanted == "tensorflow"):
         return Missing("engine jax: TensorFlow's profiler sees no operation of XLA; nsys does, on an accelerator")
     if plan.machine.device.kind == "cpu":
-        here = Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
+        here = Instrument(TENSORFLOW, TRACES, environment=_exchange(plan), step_profiler="tensorflow")
         return here if wanted in ("auto", "tensorflow") else Missing(f"{wanted} needs an accelerator")
     if wanted == "tensorflow":
-        return Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
+        # Its trace has the kernels of the accelerator; the exchange is among them where NCCL does it.
+        return Instrument(TENSORFLOW, (OPERATIONS,), step_profiler="tensorflow")
     if wanted == "auto":
         capability = compute_capability()
         if isinstance(capability, Missing):

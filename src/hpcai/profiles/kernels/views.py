@@ -14,13 +14,14 @@ from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import overlap_ratio
 from hpcai.metrics.profiles.kernels import categorise, kernel_breakdown, top_kernels
 from hpcai.metrics.profiles.spans import merge_intervals
+from hpcai.parsers.device_trace import read_device_trace
 from hpcai.parsers.nsight.systems import read_nsys_kernels, read_nsys_memory
 from hpcai.parsers.nvprof.reader import read_nvprof_trace
 from hpcai.parsers.reading import Reading
 from hpcai.parsers.rocprof import read_rocprof
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
-from hpcai.profiles.counters.views import counters_of
-from hpcai.profiles.kernels import OPERATIONS, ROCPROF_TRACES
+from hpcai.profiles.counters.views import counters_of, samples_at_once
+from hpcai.profiles.kernels import OPERATIONS, ROCPROF_TRACES, TENSORFLOW
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.timeline import TIMELINE
 from hpcai.profiles.timeline.views import Traffic, lanes_view, traffic_of
@@ -30,6 +31,10 @@ NOT_COMPUTING = ("input pipeline", "allreduce", "other collectives")
 NO_ROCPROF = Message("kernels.no_rocprof", "{folder}: rocprofv3 left no trace; see raw/output.log")
 WHOLE_RUN = Message(
     "kernels.whole_run", "rocprofv3 traces the first rank as long as it runs, not the profiled steps alone"
+)
+OTHER_BATCH = Message(
+    "kernels.other_batch",
+    "the counters are those of a micro-batch of {samples:g} samples, not {here:g}: no bytes of the kernels",
 )
 TOP = 25
 """Number of kernels shown by name."""
@@ -59,10 +64,18 @@ class Kernels:
         return cls(table, sources, min(reading.coverage_ratio for reading in readings), reasons)
 
 
-def kernel_views(profile: Profile, counters: Reading | None = None) -> dict[str, pd.DataFrame]:
+@dataclass(frozen=True)
+class Counted:
+    """Hardware counters of each kernel, and the samples that a rank computed at once meanwhile."""
+
+    reading: Reading
+    samples: float
+
+
+def kernel_views(profile: Profile, counters: Counted | None = None) -> dict[str, pd.DataFrame]:
     """Return the views ``kernels``, ``kernel_names``, ``lanes`` and ``overlap`` of one profiled run.
 
-    The last two need operations and timeline of the same steps, from TensorFlow's profiler and Horovod.
+    The last two need operations and timeline of the same steps, from TensorFlow's profiler on processors and Horovod.
 
     Parameters
     ----------
@@ -73,10 +86,10 @@ def kernel_views(profile: Profile, counters: Reading | None = None) -> dict[str,
     """
     kernels = READERS[profile.capture.tool](profile)
     tool, source = profile.capture.tool, ", ".join(map(str, kernels.sources))
-    reasons = (*kernels.reasons, *(counters.reasons if counters else ()))
-    shares = kernel_breakdown(kernels.table, counters.table if counters else None).assign(
+    shares, doubts = _with_counters(kernels, counters, samples_at_once(profile))
+    shares = shares.assign(
         device_busy_ratio=kernels.busy_ratio, tool=tool, coverage_ratio=kernels.coverage_ratio,
-        reasons="; ".join(reasons),
+        reasons="; ".join((*kernels.reasons, *doubts)),
     )  # fmt: skip
     names = top_kernels(kernels.table, TOP).assign(tool=tool)
     return {
@@ -86,7 +99,22 @@ def kernel_views(profile: Profile, counters: Reading | None = None) -> dict[str,
     }
 
 
+def _with_counters(kernels: Kernels, counters: Counted | None, here: float) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the kernels by category with their counters, and what is to be said of these."""
+    if counters is None:
+        return kernel_breakdown(kernels.table), ()
+    shares, reasons = kernel_breakdown(kernels.table, counters.reading.table), counters.reading.reasons
+    if counters.samples == here:
+        return shares, reasons
+    # A kernel of the same name moves other bytes for another batch.
+    shares[["dram_bytes", "dram_rate_bytes_per_s"]] = math.nan
+    return shares, (*reasons, OTHER_BATCH(samples=counters.samples, here=here))
+
+
 def _tensorflow(profile: Profile) -> Kernels:
+    if profile.plan.machine.device.kind != "cpu":
+        reading = read_device_trace(profile.file(OPERATIONS))  # the host's operations only start the kernels
+        return Kernels.of(reading.table, reading)
     reading = read_tensorflow_profile(profile.file(OPERATIONS))
     steps = profile.profiled_steps()
     operations = _inside(reading.table, steps)
@@ -186,7 +214,7 @@ def _rocprof(profile: Profile) -> Kernels:
 
 
 READERS: dict[str, Callable[[Profile], Kernels]] = {
-    "TensorFlow profiler": _tensorflow,
+    TENSORFLOW: _tensorflow,
     "nvprof": _nvprof,
     "Nsight Systems": _nsys,
     "rocprofv3": _rocprof,
@@ -198,7 +226,7 @@ def _key(profile: Profile) -> tuple[str, ...]:
     return tuple(getattr(profile.plan.point, name) for name in SERIES)
 
 
-def gather_counters(profiles: Iterable[Profile]) -> dict[tuple[str, ...], Reading]:
+def gather_counters(profiles: Iterable[Profile]) -> dict[tuple[str, ...], Counted]:
     """Return the readable counters of each benchmark, variant and engine."""
     found = {}
     for profile in profiles:
@@ -207,10 +235,10 @@ def gather_counters(profiles: Iterable[Profile]) -> dict[tuple[str, ...], Readin
         except HpcaiError:  # reported in the row of the counters' capture
             continue
         if reading is not None:
-            found[_key(profile)] = reading
+            found[_key(profile)] = Counted(reading, samples_at_once(profile))
     return found
 
 
-def views_with_counters(profile: Profile, counters: Mapping[tuple[str, ...], Reading]) -> dict[str, pd.DataFrame]:
+def views_with_counters(profile: Profile, counters: Mapping[tuple[str, ...], Counted]) -> dict[str, pd.DataFrame]:
     """Return the views of a profiled run, with the counters of its benchmark, variant and engine, if there are any."""
     return kernel_views(profile, counters.get(_key(profile)))

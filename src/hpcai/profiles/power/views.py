@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.metrics.scores.trial_scores import WHOLE_NODES
@@ -30,15 +31,39 @@ def power_views(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return the view ``power``: one row per meter, covering only the training steps.
 
     Evaluations between epochs are excluded. A meter of whole nodes that sampled more or fewer than those of the run
-    has no power, with a reason.
+    has no power, with a reason; so has one whose file cannot be read, next to others.
+
+    Raises
+    ------
+    ParseError
+        If no meter's file can be read.
     """
-    rows = [_power(profile, path) for path in profile.files(".csv")]
+    rows, unread = [], []
+    for path in profile.files(".csv"):
+        try:
+            rows.append(_power(profile, path))
+        except ParseError as error:
+            rows.append(_no_power(profile, path, error))
+            unread.append(error)
+    if unread and len(unread) == len(rows):
+        raise unread[0]
     return {"power": join_views("power", rows)}
+
+
+def _no_power(profile: Profile, path: Path, error: ParseError) -> pd.DataFrame:
+    """Return the row of a meter that wrote nothing usable, such as a header without a sample."""
+    row = {"instrument": _instrument(path), "samples": 0, "coverage_ratio": 0.0, "reasons": str(error)}
+    return as_view("power", profile.with_identity(pd.DataFrame([row]), path))
+
+
+def _instrument(path: Path) -> str:
+    """Return the name of the meter that wrote a file."""
+    return path.stem.removeprefix("power_")
 
 
 def _power(profile: Profile, path: Path) -> pd.DataFrame:
     reading = METERS[path.name](path)
-    instrument = path.stem.removeprefix("power_")
+    instrument = _instrument(path)
     sampled, point = reading.table["device"].nunique(), profile.plan.point
     refused = instrument == WHOLE_NODES and sampled != point.nodes
     partial: list[str] = [OTHER_NODES(found=sampled, nodes=point.nodes)] if refused else []

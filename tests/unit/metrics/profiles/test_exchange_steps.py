@@ -5,7 +5,7 @@ import pytest
 from unit.parsers.artefacts import sample
 
 from hpcai.metrics.profiles.communication import phase_table
-from hpcai.metrics.profiles.exchange_steps import NOT_IN_TIMELINE, STEPS, exchange_steps
+from hpcai.metrics.profiles.exchange_steps import NOT_IN_TIMELINE, STEPS, TRANSFER, exchange_steps
 from hpcai.parsers.horovod.timeline import read_timeline
 
 NAMES = (
@@ -31,6 +31,9 @@ def test_nccl_has_all_seven_steps_in_the_order_of_the_table() -> None:
     assert own.loc["QUEUING", "spans"] == 1232
     assert own.loc["QUEUING", "phase"] == "QUEUE"
     assert own.loc["WAIT_FOR_DATA", "mean_s"] == pytest.approx(454_192e-6 / 1232, rel=0.02)
+    transfer = own.loc["NCCL_ALLREDUCE"]
+    assert (transfer["phase"], transfer["spans"]) == ("NCCL_ALLREDUCE", 1232)
+    assert transfer["mean_s"] == pytest.approx(247e-6, rel=0.02)  # MPI moves 22 small tensors in 13 us each
     negotiation = own["mean_s"].iloc[0] / own["mean_s"].sum()
     assert own.loc["NEGOTIATE_ALLREDUCE", "share_ratio"] == pytest.approx(negotiation)
 
@@ -50,6 +53,10 @@ def test_each_collective_has_its_own_steps() -> None:
     assert len(broadcast) == len(STEPS)
     assert broadcast.loc[1, "phase"] == "NEGOTIATE_BROADCAST"
     assert broadcast.loc[1, "spans"] == phase_table(spans).set_index("phase").loc["NEGOTIATE_BROADCAST", "spans"] == 29
+    transfer = broadcast[broadcast["step"] == TRANSFER].iloc[0]
+    assert transfer["phase"] == "GLOO_BCAST"
+    assert transfer["mean_s"] > 0
+    assert transfer["reason"] == ""
 
 
 def test_without_spans_there_are_no_steps() -> None:

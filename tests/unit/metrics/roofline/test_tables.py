@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.metrics.roofline_samples import (
     PEAKS,
+    WORK,
     make_ceilings,
     make_cluster,
     make_links,
@@ -20,6 +21,7 @@ from unit.metrics.roofline_samples import (
 
 from hpcai.config.machine import Machine
 from hpcai.config.published import load_published
+from hpcai.metrics.profiles.counters import PARTLY_COUNTED
 from hpcai.metrics.roofline.ceilings import judge_ceilings, roofline_ceilings
 from hpcai.metrics.roofline.columns import CEILING_COLUMNS, MOVE_COLUMNS, POINT_COLUMNS
 from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline
@@ -303,6 +305,22 @@ def test_memory_intensity_is_measured_or_modelled(tables):
     assert modelled["intensity_flop_per_byte"] == pytest.approx(1.2e13 / 3.1e11)
     assert "without cache reuse" in modelled["note"]
     assert modelled["traffic_bytes"] == pytest.approx(3.1e11 * 1024 / 8)
+
+
+def test_work_that_the_counters_miss_does_not_move_the_memory_intensity():
+    """perf counts no half precision, and LIKWID the whole process: their own intensity is none of a step."""
+    views, score = make_views(), make_scores(((1, 8),))
+    own = views["counters"].assign(
+        intensity_flop_per_byte=0.5, reasons="fp32 alone", coverage_ratio=0.5, memory_bytes_per_sample=1e9
+    )
+    points, _, _ = make_tables(score, views={**views, "counters": own})
+    found = only(points, benchmark="resnet50", variant="fp32", scale="n1x8", scope="memory")
+    assert found["intensity_flop_per_byte"] == pytest.approx(WORK["resnet50"][0] / 1e9)
+    assert "fp32 alone" in found["note"]
+    assert PARTLY_COUNTED(share="50 %") in found["note"]
+    whole = {**views, "counters": own.assign(memory_bytes_per_sample=math.nan)}
+    found = only(make_tables(score, views=whole)[0], benchmark="resnet50", variant="fp32", scale="n1x8", scope="memory")
+    assert math.isnan(found["intensity_flop_per_byte"])
 
 
 def test_moves_of_compression_gain_between_one_and_two(tables):

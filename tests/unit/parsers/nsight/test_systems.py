@@ -171,6 +171,17 @@ def test_a_last_line_without_its_end_is_no_row(tmp_path):
     assert any("no whole row" in reason for reason in reading.reasons)
 
 
+def test_a_file_of_times_alone_is_whole(tmp_path):
+    """Each report that is asked for has a file of its own: that of the times lacks no sizes."""
+    begin, end = STREAM.index("[7/8]"), STREAM.index("[8/8]")
+    reading = read_nsys_memory(write(tmp_path, STREAM[begin:end]))
+    assert reading.is_whole
+    assert reading.table["total_s"].notna().all()
+    assert reading.table["bytes"].isna().all()
+    cut = read_nsys_memory(write(tmp_path, STREAM[:end]))
+    told(cut.reasons[0], HALF_OF_COPIES)  # a stream of all reports that ends too early
+
+
 def test_sizes_without_times_have_a_reason(tmp_path):
     reading = read_nsys_memory(write(tmp_path, STREAM[STREAM.index("[8/8]") :]))
     assert reading.table["total_s"].isna().all()

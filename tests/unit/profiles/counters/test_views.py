@@ -10,6 +10,7 @@ from unit.profiles.profile_folders import STEPS_S, make_profile
 from hpcai.config.study import WARM_STEPS
 from hpcai.profiles.counters.processor import FP_ONLY, OF_THE_NODE, WHOLE_PROCESS
 from hpcai.profiles.counters.views import counter_views, counters_of
+from hpcai.profiles.kernels.views import OTHER_BATCH
 from hpcai.profiles.reading import read_profiles
 
 DATA = Path(__file__).parents[3] / "data"
@@ -115,8 +116,19 @@ def test_likwid_tells_work_and_traffic_of_the_whole_process(tmp_path):
     assert row["dram_bytes"] == pytest.approx(8e9)
     assert row["dram_rate_bytes_per_s"] == pytest.approx(4e9)
     assert row["work_flop"] == pytest.approx(3e8)
-    assert math.isnan(row["flop_per_sample"])  # the whole process is no step
+    # The whole process is no step: no work and no bytes of a sample, and no intensity of the training.
+    assert row[["flop_per_sample", "memory_bytes_per_sample", "intensity_flop_per_byte"]].isna().all()
     assert WHOLE_PROCESS() in row["reasons"]
+    assert FP_ONLY() in row["reasons"]
+
+
+def test_a_rank_has_its_share_of_what_likwid_counts_on_the_node(tmp_path):
+    row = counted(tmp_path, {"likwid.csv": LIKWID}, tool="LIKWID", ranks_per_node=2)
+    assert row["work_flop"] == pytest.approx(1.5e8)
+    assert row["rate_flop_per_s"] == pytest.approx(7.5e7)
+    assert row["dram_bytes"] == pytest.approx(4e9)
+    assert row["dram_rate_bytes_per_s"] == pytest.approx(2e9)
+    assert OF_THE_NODE(ranks=2) in row["reasons"]
 
 
 @pytest.mark.parametrize(
@@ -154,6 +166,8 @@ def test_kernels_tell_work_and_traffic(tmp_path):
     assert row["work_flop"] == 4000
     samples = (len(profile.steps()) - WARM_STEPS) * profile.plan.local_batch
     assert row["flop_per_sample"] == 4000 / samples
+    assert row["memory_bytes_per_sample"] == 4 * 15 * 32 / samples
+    assert row["micro_batch_samples"] == profile.plan.micro_batch
     assert set(counters_of(profile).table["name"]) == {"volta_sgemm_128x64_nn"}
 
 
@@ -166,15 +180,17 @@ def test_what_tensor_cores_do_is_not_known_from_nvprof(tmp_path):
     assert row["reasons"]
 
 
-def test_kernels_of_another_run_get_their_counters(tmp_path):
-    trace = """==7== Profiling result:
+TRACE = """==7== Profiling result:
 "Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Registers Per Thread","Static SMem",\
 "Dynamic SMem","Size","Throughput","SrcMemType","DstMemType","Device","Context","Stream","Name"
 ms,us,,,,,,,,KB,B,KB,GB/s,,,,,,
 10.000000,100.000000,1,1,1,1,1,1,32,0.000000,0,,,,,"Tesla V100 (0)","1","7","volta_sgemm_128x64_nn [1]"
 11.000000,100.000000,1,1,1,1,1,1,32,0.000000,0,,,,,"Tesla V100 (0)","1","7","volta_sgemm_128x64_nn [2]"
 """
-    timed = make_profile(tmp_path / "t", "kernels", {"nvprof_trace.csv": trace}, tool="nvprof")
+
+
+def test_kernels_of_another_run_get_their_counters(tmp_path):
+    timed = make_profile(tmp_path / "t", "kernels", {"nvprof_trace.csv": TRACE}, tool="nvprof")
     counted = make_profile(tmp_path / "c", "counters", {"nvprof_metrics.csv": NVPROF}, tool="nvprof")
     captures = ([timed.folder / "capture.json"], [counted.folder / "capture.json"])
     kernels = read_profiles("kernels", *captures)["kernels"]
@@ -184,3 +200,14 @@ ms,us,,,,,,,,KB,B,KB,GB/s,,,,,,
     assert kernels["dram_bytes"].to_list() == [2 * 15 * 32]
     alone = read_profiles("kernels", captures[0])["kernels"]
     assert alone["instructions_per_cycle"].isna().all()
+
+
+def test_counters_of_another_micro_batch_tell_no_bytes_of_the_kernels(tmp_path):
+    """Kernels are timed at the largest scale and counted at the smallest one, whose local batch may be larger."""
+    timed = make_profile(tmp_path / "t", "kernels", {"nvprof_trace.csv": TRACE}, tool="nvprof", ranks_per_node=2)
+    counted = make_profile(tmp_path / "c", "counters", {"nvprof_metrics.csv": NVPROF}, tool="nvprof")
+    assert timed.plan.micro_batch != counted.plan.micro_batch
+    captures = ([timed.folder / "capture.json"], [counted.folder / "capture.json"])
+    row = read_profiles("kernels", *captures)["kernels"].iloc[0]
+    assert row[["dram_bytes", "dram_rate_bytes_per_s"]].isna().all()
+    assert OTHER_BATCH(samples=counted.plan.micro_batch, here=timed.plan.micro_batch) in row["reasons"]

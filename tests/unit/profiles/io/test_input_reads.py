@@ -22,18 +22,19 @@ MS = 10**9
 """In picoseconds."""
 
 
-def trace(reads_ms: list[int], begin_ms: int = 0) -> bytes:
-    """A trace with reads of so many milliseconds, one after the other, and a stage around all of them."""
+def trace(reads_ms: list[int], begin_ms: int = 0, threads: int = 1) -> bytes:
+    """A trace with reads of so many ms, one after the other on each thread, and a stage around all of them."""
     space = XSpace()
     plane = space.planes.add(name="/host:CPU")
     plane.event_metadata[1].name = "SingleElementIterator::FiniteTake::TFRecordV2#id=1#"
     plane.event_metadata[2].name = "Iterator::Root::Prefetch"
-    line = plane.lines.add(id=3, timestamp_ns=0)
-    at = begin_ms * MS
-    line.events.add(metadata_id=2, offset_ps=at, duration_ps=sum(reads_ms) * MS)
-    for read_ms in reads_ms:
-        line.events.add(metadata_id=1, offset_ps=at, duration_ps=read_ms * MS)
-        at += read_ms * MS
+    for thread in range(threads):
+        line = plane.lines.add(id=3 + thread, timestamp_ns=0)
+        at = begin_ms * MS
+        line.events.add(metadata_id=2, offset_ps=at, duration_ps=sum(reads_ms) * MS)
+        for read_ms in reads_ms:
+            line.events.add(metadata_id=1, offset_ps=at, duration_ps=read_ms * MS)
+            at += read_ms * MS
     window = space.planes.add(name="Task Environment")
     for number, (name, value) in enumerate((("profile_start_time", 10**18), ("profile_stop_time", 10**18 + 10**9)), 1):
         window.stat_metadata[number].name = name
@@ -94,6 +95,15 @@ def test_bytes_are_the_kernels_and_times_are_those_of_the_stages(watched):
     stages = views["input_stages"].set_index("stage")
     assert stages.loc["TFRecordV2", ["calls", "total_s", "reads_files"]].to_list() == [3, pytest.approx(0.060), True]
     assert not stages.loc["Prefetch", "reads_files"]
+
+
+def test_reads_of_parallel_threads_count_once_in_a_ranks_read_time(watched):
+    """A rank's bandwidth is its bytes over the time in which it read, however many threads did."""
+    row = watched({**RAW, trace_name(0): trace([10, 30], threads=4)})["io"].iloc[0]
+    assert row["read_time_s"] == pytest.approx(4 * 0.040 + 0.020)
+    assert row["read_wall_s"] == pytest.approx(0.060)
+    assert row["bandwidth_sum_bytes_per_s"] == pytest.approx(2e6 / 0.040 + 4e6 / 0.020)
+    assert row["bandwidth_parallel_bytes_per_s"] == pytest.approx(6e6 / 0.040)
 
 
 def test_without_a_stage_that_reads_there_is_no_read_time_and_no_zero(watched):

@@ -2,10 +2,13 @@
 
 import pandas as pd
 import pytest
+from unit.parsers.test_device_trace import write_trace
 from unit.parsers.tool_output import hand_made
 from unit.profiles.profile_folders import STEPS_S, make_profile
 from unit.profiles.timeline_text import timeline_text
+from unit.record_factory import make_machine
 
+from hpcai.config.machine import Machine
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ParseError
 from hpcai.parsers.reading import Reading
@@ -121,3 +124,19 @@ def test_traces_of_rocprofv3_fill_the_same_tables(tmp_path):
     assert all(WHOLE_RUN() in reasons for reasons in kernels["reasons"])
     with pytest.raises(ParseError):
         kernel_views(make_profile(tmp_path / "q", "kernels", {"rocprof.log": b""}, tool="rocprofv3"))
+
+
+def test_on_accelerators_tensorflow_tells_the_kernels_of_the_device(tmp_path):
+    """The host's operations only start them."""
+    trace = write_trace(tmp_path / "trace").read_bytes()
+    machine = make_machine().model_dump(mode="json") | {"device": {"kind": "gpu"}, "accelerators_per_node": 4}
+    profile = make_profile(
+        tmp_path / "p", "kernels", {"steps.xplane.pb": trace}, tool="TensorFlow profiler",
+        machine=Machine.model_validate(machine),
+    )  # fmt: skip
+    views = kernel_views(profile)
+    kernels = views["kernels"].set_index("category")
+    assert kernels["total_s"].to_dict() == {"GEMM": 5.0, "memcpy": 1.0}
+    assert kernels["device_busy_ratio"].isna().all()
+    assert views["lanes"].empty
+    assert views["overlap"].empty

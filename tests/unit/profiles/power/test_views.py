@@ -5,6 +5,7 @@ import math
 import pytest
 from unit.profiles.profile_folders import make_profile
 
+from hpcai.core.errors import ParseError
 from hpcai.profiles.power.views import ONE_NODE, OTHER_NODES, power_views
 
 
@@ -36,6 +37,18 @@ def test_a_part_of_the_nodes_is_said(tmp_path):
     assert ONE_NODE(nodes=2) in view.loc["rapl", "reasons"]
     assert "only one" not in view.loc["slurm", "reasons"]
     assert view.loc["slurm", "mean_power_w"] == pytest.approx(500.0)
+
+
+def test_a_meter_without_a_sample_leaves_the_others_their_power(tmp_path):
+    raw = {"power_rapl.csv": rapl(), "power_nvml.csv": "monotonic_s,index,power_mw\n"}
+    view = power_views(make_profile(tmp_path / "p", "power", raw))["power"].set_index("instrument")
+    assert view.loc["rapl", "energy_j"] == pytest.approx(40.0)
+    assert view.loc["nvml", ["energy_j", "mean_power_w"]].isna().all()
+    assert view.loc["nvml", "coverage_ratio"] == 0
+    assert view.loc["nvml", "reasons"]
+    alone = make_profile(tmp_path / "alone", "power", {"power_nvml.csv": "monotonic_s,index,power_mw\n"})
+    with pytest.raises(ParseError):
+        power_views(alone)
 
 
 def test_the_power_of_other_nodes_than_those_of_the_run_is_none(tmp_path):
