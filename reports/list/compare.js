@@ -28,7 +28,8 @@
     return frame;
   };
   const makeSection = (title, ...parts) => element("section", { className: "part" }, element("h2", {}, title), ...parts);
-  const titles = (found) => found.map((one, number) => element("a", { href: `${results}${one.id}.html` }, `${"ABCD"[number]}: `, foreign(one.title)));
+  const isValid = (one) => one.verdict !== "not valid";
+  const titles = (found) => found.map((one, number) => element("a", { href: `${results}${one.id}.html` }, `${"ABCD"[number]}: `, foreign(one.title), ...(isValid(one) ? [] : [element("span", { className: "note" }, one.verdict)])));
 
   // A closed part of the page.
   const fold = (title, ...parts) => element("details", {}, element("summary", {}, title), ...parts);
@@ -54,10 +55,12 @@
         const value = one.values.find(({ name }) => name === kind.name);
         if (!value) return element("td", { className: "number" }, none("not given"));
         const runs = value.repeats.length ? `, n = ${value.repeats.length}` : "";
-        return element("td", { className: "number" }, element("span", { className: "value" }, `${sayNumber(value.value, value)} ${value.unit}`), element("span", { className: "note" }, `${sayInterval(value, value)}${runs}`));
+        return element("td", { className: "number" }, element("span", { className: "value" }, `${value.words} ${value.unit}`), element("span", { className: "note" }, `${sayInterval(value, value)}${runs}`));
       });
       return element("tr", {}, element("th", { scope: "row" }, kind.name), ...cells);
     });
+    const verdicts = element("tr", {}, element("th", { scope: "row" }, "Verdict"), ...found.map((one) => element("td", { className: "text" }, one.verdict)));
+    rows.unshift(verdicts);
     return makeSection("Outcome", makeTable("Outcome of each result, with its 95 % interval", ["Outcome", ...titles(found)], rows));
   };
 
@@ -66,7 +69,8 @@
     const against = other.values.find(({ name }) => name === value.name);
     if (!against) return [];
     const apart = Object.keys(one.apart).filter((key) => String(one.apart[key]) !== String(other.apart[key]));
-    return [{ left, right, value, against, apart, test: compareSamples(value.repeats, against.repeats) }];
+    const broken = [[left, one], [right, other]].filter(([, result]) => !isValid(result)).map(([letter]) => letter);
+    return [{ left, right, value, against, apart, broken, test: compareSamples(value.repeats, against.repeats) }];
   }));
   // Why a pair cannot be tested; blank if it can.
   const sayObstacle = ({ test, apart }) => {
@@ -81,12 +85,13 @@
   };
   const sayPair = ({ left, right, value }) => `${left} → ${right}: ${value.name}`;
   const makeTest = (one) => {
-    const { test, value, right, left } = one;
+    const { test, value, right, left, broken } = one;
+    const invalid = broken.length ? [element("span", { className: "note" }, `not valid: ${broken.join(" and ")}`)] : [];
     const better = (test.ratio > 1) === (value.better === "higher") ? right : left;
     return element("tr", { className: one.significant ? "significant" : "" },
       element("th", { scope: "row" }, sayPair(one)),
       element("td", { className: "number" }, Number.isFinite(test.ratio) ? `×${sayNumber(test.ratio, { factor: 1 })}` : none("–"), element("span", { className: "note" }, sayInterval(test, { factor: 1 }))),
-      element("td", { className: "text" }, one.significant ? `significant: ${better} is better` : "no significant difference"),
+      element("td", { className: "text" }, one.significant ? `significant: ${better} is better` : "no significant difference", ...invalid),
       element("td", { className: "prose" }, sayTest(one)));
   };
   const makeTests = (title, tests) => [element("h3", {}, `${title} (${tests.length})`), makeTable(title, ["Pair", element("span", { className: "figures" }, "Ratio"), "Verdict", "Test"], tests.map(makeTest))];

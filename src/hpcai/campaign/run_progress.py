@@ -2,13 +2,14 @@
 
 import calendar
 import json
+import math
 import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcai.core.text import say_duration
+from hpcai.core.text import say_beside, say_duration
 from hpcai.records.files import ATTEMPTS
 
 
@@ -44,7 +45,8 @@ def say_progress(progress: Progress) -> str:
     parts = ["no epoch done yet" if progress.epoch is None else f"epoch {progress.epoch} done"]
     if progress.quality is not None:
         target = f" (target {progress.target:g})" if progress.target is not None else ""
-        parts.append(f"quality {progress.quality:.4g}{target}")
+        beside = math.nan if progress.target is None else progress.target
+        parts.append(f"quality {say_beside(progress.quality, beside, '{:.4g}'.format)}{target}")
     silent = "" if progress.silent_s is None else f", last progress {say_duration(progress.silent_s)} ago"
     return f"{', '.join(parts)}; {elapsed}{silent}"
 

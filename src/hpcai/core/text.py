@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Steps = Sequence[tuple[float, str]]
@@ -11,6 +11,8 @@ RATES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 PREFIXED = ("FLOP/s", "FLOP", "FLOP/sample", "B/s", "FLOP/J", "J", "W", "B")
 """Units with decimal prefixes, as in ratings of processors, links and disks."""
+MOST_DIGITS = 12
+"""Significant digits of a number that is said as exactly as it was measured."""
 NOT_MEASURED, NOT_DEFINED, NOT_KNOWN, DASH = "not measured", "not defined", "not known", "–"
 
 
@@ -168,10 +170,31 @@ def say_number(value: float) -> str:
     return text.replace("-", "−")
 
 
+def say_beside(value: float, other: float, say: Callable[[float], str] | None = None) -> str:
+    """Return a number with digits enough to show on which side of another one it is.
+
+    A quality that misses its target by little must not look as if it had reached it.
+
+    Parameters
+    ----------
+    value, other
+        The number, and the one that stands beside it; NaN for none.
+    say
+        How numbers are said where the digits suffice; default: :func:`say_number`.
+    """
+    text = (say or say_number)(value)
+    for digits in range(4, MOST_DIGITS + 1):
+        shown = float(text.replace(",", "").replace("−", "-"))
+        if (shown > other, shown < other) == (value > other, value < other):
+            break
+        text = f"{value:#.{digits}g}".replace("-", "−")
+    return text
+
+
 def say_exactly(value: float, unit: str) -> str:
     """Return a number with all measured digits, in the unit of its column."""
     stored = "" if unit in {"ratio", "share", ""} else f" {unit}"
-    return f"{value:.12g}{stored}"
+    return f"{value:.{MOST_DIGITS}g}{stored}"
 
 
 def say_interval(low: float, high: float, scale: Scale) -> str:

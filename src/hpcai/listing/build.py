@@ -25,6 +25,7 @@ from hpcai.listing.entries import DRAFT, Edition, Refusal, make_id
 from hpcai.listing.overview_views import predicted_quantities
 from hpcai.listing.rankings import Frame, join_edition
 from hpcai.listing.reading import code_digest, read_sources
+from hpcai.listing.site_files import remove_others
 from hpcai.listing.sources import find_sources
 from hpcai.report.own_pages import find_sources as find_sources_of_pages
 
@@ -152,6 +153,7 @@ def _write_site(edition: Edition, site: Path, state: "_State", frozen: Mapping[s
     folder.mkdir(exist_ok=True)
     for name, difference in differences.items():
         write_atomically(folder / f"{name}.json", (difference.model_dump_json(indent=1) + "\n").encode())
+    remove_others(site, ["data/differences"], (f"data/differences/{name}.json" for name in differences))
     write_pages(edition, site, changed, differences)
     added = {entry.id: entry.added.isoformat() for entry in edition.entries if entry.added}
     state.close(digests, added, frame, whole)
@@ -260,11 +262,7 @@ class _State:
             return cls(site)
 
     def changed(self, digests: Mapping[str, str], frame: str) -> frozenset[str] | None:
-        """Return the pages to write, after deleting those of entries that are gone; None for all."""
-        for page in self.pages:
-            if page not in digests:
-                (self.site / f"{page}.html").unlink(missing_ok=True)
-                (self.site / "data" / f"{page}.json").unlink(missing_ok=True)
+        """Return the pages to write; None for all."""
         if self.frame != frame:
             return None
         return frozenset(page for page, digest in digests.items() if self.pages.get(page) != digest)

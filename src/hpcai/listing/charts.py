@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.core.messages import Message
+from hpcai.listing.entries import NOT_VALID
 from hpcai.plots.interactive import CONFIG, MUTED, spec_to_svg
 from hpcai.report.embedding import read_size
 
@@ -24,6 +25,8 @@ MOST_POINTS = 1500
 """Points per panel; a picture with more is neither read nor loaded with pleasure."""
 LONGEST, LONGEST_TITLE = 60, 200
 """Length of a name in a legend, and above the numbers of a mark [characters]; tables have the whole names."""
+IN_TIPS = ("accelerator", "round", "verdict")
+"""What a mark of the scaling chart tells under its own name."""
 ALT = Message("charts.alt", "{title}: {points} points; the table below has the numbers.")
 
 STYLE = {
@@ -100,8 +103,8 @@ def draw_scaling(rows: Rows, title: str, unit: str) -> Sketch:
     Parameters
     ----------
     rows
-        One per result, with ``scale`` [accelerators], ``value`` [unit per accelerator], ``accelerator``, ``rules``;
-        and for the reader ``title``, ``said``, ``round``, ``href``.
+        One per result, with ``scale`` [accelerators], ``value`` [unit per accelerator], ``accelerator``, ``rules``,
+        ``verdict``; and for the reader ``title``, ``said``, ``round``, ``href``. Those that are not valid are hollow.
     title, unit
         Of the vertical axis.
     """
@@ -111,10 +114,13 @@ def draw_scaling(rows: Rows, title: str, unit: str) -> Sketch:
         "color": _colour(rows, "accelerator"),
         "shape": {**_of("rules", "rules", "nominal"), "legend": _legend(rows, "rules")},
         "opacity": _fading(),
-        **_answering([("said", title), ("scale", "accelerators"), ("accelerator", "accelerator"), ("round", "round")]),
+        **_answering([("said", title), ("scale", "accelerators"), *((one, one) for one in IN_TIPS)]),
     }
-    points = {"mark": _mark("point", size=45), "params": [_choice("accelerator")], "encoding": encoding}
-    return _finish(points, rows, title)
+    broken = {"field": "verdict", "equal": NOT_VALID}
+    filled = {"mark": _mark("point", size=45), "transform": [{"filter": {"not": broken}}]}
+    hollow = {"mark": {**_mark("point", size=45), "filled": False}, "transform": [{"filter": broken}]}
+    layers = [{**filled, "params": [_choice("accelerator")]}, hollow]
+    return _finish({"layer": layers, "encoding": encoding}, rows, title)
 
 
 def draw_predictions(rows: Rows, unit: str) -> Sketch:
@@ -145,7 +151,7 @@ def draw_predictions(rows: Rows, unit: str) -> Sketch:
 
 
 def thin_out(rows: Rows) -> Rows:
-    """Return all rows or, of too many, the best of each kind of accelerator, rules and scale.
+    """Return all rows or, of too many, the best of each kind of accelerator, rules, scale and verdict.
 
     Parameters
     ----------
@@ -156,10 +162,10 @@ def thin_out(rows: Rows) -> Rows:
         return rows
     best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in rows:
-        key = (row["accelerator"], row["rules"], row["scale"])
+        key = (row["accelerator"], row["rules"], row["scale"], row["verdict"])
         if key not in best or row["value"] > best[key]["value"]:
             best[key] = row
-    return sorted(best.values(), key=lambda row: float(row["value"]), reverse=True)[:MOST_POINTS]
+    return sorted(best.values(), key=lambda row: (row["verdict"] == NOT_VALID, -float(row["value"])))[:MOST_POINTS]
 
 
 def _of(column: str, title: str, kind: str) -> Spec:

@@ -31,6 +31,7 @@ from hpcai.listing.entries import (
     Value,
     cite_edition,
 )
+from hpcai.listing.site_files import remove_others
 from hpcai.records.folders import check_manifest, write_manifest, written_whole
 
 FROZEN = Message("data_files.frozen", "the edition {name} exists; a frozen edition never changes, name a later month")
@@ -190,12 +191,13 @@ def write_tables(edition: Edition, folder: Path) -> None:
 
 
 def write_site_data(edition: Edition, folder: Path, changed: Iterable[Entry]) -> None:
-    """Write all files for machines, of entries only the changed ones."""
+    """Write all files for machines, of entries only the changed ones, and remove those of entries that are gone."""
     write_tables(edition, folder / "data")
     results = folder / "data" / "result"
     results.mkdir(exist_ok=True)
     for entry in changed:
         write_atomically(results / f"{entry.id}.json", (entry.model_dump_json(indent=1) + "\n").encode())
+    remove_others(folder, ["data/result"], (f"data/result/{entry.id}.json" for entry in edition.entries))
     schema = json.dumps(list_schema(), indent=1, ensure_ascii=False) + "\n"
     write_atomically(folder / "data" / "schema.json", schema.encode())
     write_atomically(folder / FEED, atom_feed(edition))

@@ -21,6 +21,8 @@ Scaling = Literal["strong", "weak"]
 RankingKind = Literal["vflops", "vflops_per_watt", "time_to_train", "weak_throughput", "throughput_per_unit"]
 Value = str | int | float | bool | None
 Word = Annotated[str, Field(max_length=2000)]
+NOT_VALID = "not valid"
+"""Status of a result that breaks its rules; pages mark it, and it is best at nothing."""
 EDITION = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 """Name of an edition: year and month."""
 DRAFT = "draft"

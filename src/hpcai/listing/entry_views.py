@@ -52,7 +52,7 @@ def make_result(edition: Edition, entry: Entry, ranks: RankOf) -> dict[str, Any]
         "benchmark": entry.benchmark_title or entry.benchmark,
         "division": entry.division or "no",
         "method": entry.basis,
-        "values": [_value(number, ranks.get((entry.id, number.quantity), ())) for number in entry.numbers],
+        "values": [_value(entry, number, ranks.get((entry.id, number.quantity), ())) for number in entry.numbers],
         "compare": _comparison(entry, ranks),
         "groups": [_about(edition, entry), _settings(entry), _reproducibility(entry)],
         "verdict": say_verdict(entry.verdict),
@@ -93,6 +93,7 @@ def make_compared(edition: Edition, entry: Entry) -> dict[str, Any]:
     return {
         "id": entry.id,
         "title": f"{entry.title} ({entry.round})",
+        "verdict": entry.verdict.status,
         "facts": [[name, text] for name, text in facts if text],
         "apart": {
             "benchmark": [entry.benchmark, entry.scaling],
@@ -180,7 +181,8 @@ def make_row(edition: Edition, entry: Entry) -> dict[str, Any]:
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
         "scale": NOT_STATED if entry.units is None else say_whole(entry.units),
         "round": entry.round,
-        "values": [say_amount(number) for number in numbers],
+        "verdict": entry.verdict.status,
+        "values": [say_amount(number, entry.quality_target) for number in numbers],
     }
 
 
@@ -190,8 +192,8 @@ def _results(edition: Edition, entries: Sequence[Entry]) -> dict[str, Any]:
     return {"results": rows, "left_out": say_whole(len(ordered) - MOST_RESULTS) if len(ordered) > MOST_RESULTS else ""}
 
 
-def _value(number: Number, ranks: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    return {"shown": say_amount(number), "ranks": ranks, "meaning": number.interval}
+def _value(entry: Entry, number: Number, ranks: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {"shown": say_amount(number, entry.quality_target), "ranks": ranks, "meaning": number.interval}
 
 
 def _identity(entry: Entry, machine: str) -> list[tuple[str, str]]:
@@ -293,8 +295,10 @@ def _not_measured(machine: Machine) -> list[dict[str, Any]]:
 
 def _compared_value(entry: Entry, number: Number) -> dict[str, Any]:
     form = choose_format(number.quantity, number.unit, [number.value])
+    shown = say_amount(number, entry.quality_target)
     return {
-        "name": say_amount(number).name,
+        "name": shown.name,
+        "words": shown.words,
         "unit": form.unit,
         "factor": form.factor,
         "better": "lower" if number.quantity in LOWER_IS_BETTER else "higher",

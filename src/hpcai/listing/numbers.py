@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpcai.catalogue.tables import definitions
-from hpcai.core.text import choose_scale, say_name, say_number
+from hpcai.core.text import choose_scale, say_beside, say_name, say_number
 from hpcai.listing.entries import Entry, MachineNumber, Number
 
 NO_INTERVAL = "no interval"
 LOWER_IS_BETTER = ("time_to_train_s", "time_to_train_all_s", "energy_j", "epochs", "mean_power_w")
+QUALITY = "quality"
 MINUTES = ("time_to_train_s", "time_to_train_all_s")
 """Shown in minutes, as MLPerf does."""
 SAMPLES_OF = {"time_to_train_s": "time_s", "train_rate_samples_per_s": "samples_per_s"}
@@ -62,12 +63,13 @@ def choose_format(quantity: str, unit: str, values: Iterable[float]) -> Format:
     return Format(scale.unit, scale.factor)
 
 
-def say_amount(number: Number) -> Amount:
-    """Return one number as its page shows it."""
+def say_amount(number: Number, target: float | None = None) -> Amount:
+    """Return one number as its page shows it; a quality with digits enough to show if it reached its target."""
     form = choose_format(number.quantity, number.unit, [number.value])
+    beside = target if target is not None and number.quantity == QUALITY else math.nan
     return Amount(
         name=number.title if isinstance(number, MachineNumber) else name_quantity(number.quantity),
-        words=form.say(number.value),
+        words=say_beside(number.value / form.factor, beside / form.factor),
         unit=form.unit,
         interval=form.say_interval(number.low, number.high, number.least, number.most),
         n=number.n,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from hpcai.core.text import say_count, say_number, say_whole
-from hpcai.listing.entries import Basis, Difference, Edition, Entry, cite_edition
+from hpcai.listing.entries import NOT_VALID, Basis, Difference, Edition, Entry, cite_edition
 from hpcai.listing.entry_views import make_cell, make_table, say_edition_bibtex
 from hpcai.listing.listed import Listed, Record
 from hpcai.listing.numbers import choose_format, name_quantity
@@ -198,6 +198,7 @@ def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:
             "value": entry.per_unit,
             "accelerator": entry.family or entry.accelerator or "not stated",
             "rules": f"{entry.division}, {entry.basis}".strip(", "),
+            "verdict": entry.verdict.status,
         }
         for entry in edition.entries
         if entry.benchmark == benchmark and entry.per_unit and entry.scaling == "strong"
@@ -217,22 +218,18 @@ def tell_scaling(edition: Edition, rows: Sequence[Mapping[str, Any]]) -> list[di
 
 
 def scaling_table(title: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return best and median of each accelerator and scale."""
-    groups: dict[tuple[str, str, int], list[float]] = {}
+    """Return the best valid result of each accelerator and scale, and how many there are."""
+    groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
     for row in rows:
-        groups.setdefault((row["accelerator"], row["rules"], row["scale"]), []).append(row["value"])
-    shown = [
-        [
-            make_cell(accelerator),
-            make_cell(rules),
-            make_cell(say_whole(scale)),
-            make_cell(say_whole(len(values))),
-            make_cell(say_number(max(values))),
-        ]
-        for (accelerator, rules, scale), values in sorted(groups.items())
-    ]
-    headings = ["Accelerator", "Rules", "Number", "Results", "Best [samples/s per accelerator]"]
-    return make_table(f"Scaling of {title}", headings, shown, (2, 3, 4))
+        groups.setdefault((row["accelerator"], row["rules"], row["scale"]), []).append(row)
+    shown = []
+    for (accelerator, rules, scale), found in sorted(groups.items()):
+        values = [row["value"] for row in found if row["verdict"] != NOT_VALID]
+        cells = (say_whole(scale), say_whole(len(found)), say_whole(len(found) - len(values)))
+        best = say_number(max(values)) if values else "none valid"
+        shown.append([make_cell(cell) for cell in (accelerator, rules, *cells, best)])
+    headings = ["Accelerator", "Rules", "Number", "Results", "Not valid", "Best [samples/s per accelerator]"]
+    return make_table(f"Scaling of {title}", headings, shown, (2, 3, 4, 5))
 
 
 def predicted_quantities(edition: Edition) -> list[str]:

@@ -40,7 +40,7 @@ from hpcai.metrics.scores.best_results import VALID, judge_validity
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS, score_frame
 from hpcai.metrics.scores.result_scores import name_datasets, name_divisions, score_scales
 from hpcai.metrics.scores.trial_scores import FORMULA, score_trials
-from hpcai.records.files import ATTEMPTS, RAW, RECORD
+from hpcai.records.files import ATTEMPTS, DISCARDED, RAW, RECORD
 from hpcai.records.folders import check_manifest
 from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.model import Document, read_document
@@ -102,9 +102,10 @@ def read_own(
 
 
 def _find_records(path: Path, files: Mapping[str, File]) -> list[Path]:
-    """Return the records of timed runs: not their originals, earlier attempts, profiles or weak-scaling groups."""
+    """Return the records of timed runs: not originals, attempts, runs set aside, profiles or weak-scaling groups."""
     names = [PurePosixPath(name) for name in files if name.startswith(("runs/", "logs/"))]
-    chosen = [name for name in names if name.name == RECORD and not {RAW, ATTEMPTS} & set(name.parts)]
+    others = {RAW, ATTEMPTS, DISCARDED}
+    chosen = [name for name in names if name.name == RECORD and not others & set(name.parts)]
     if not chosen:
         raise RecordError(at(path.name, NO_RECORDS()))
     return [path / name for name in sorted(chosen)]

@@ -28,7 +28,7 @@ from hpcai.metrics.scores.validity import invalid_reasons, label_result, split_r
 from hpcai.mlperf_hpc.analysis.own_runs import SUITE, own_round, read_own_groups
 from hpcai.mlperf_hpc.analysis.study_names import task_of
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
-from hpcai.records.files import read_part
+from hpcai.records.files import DISCARDED, read_part
 from hpcai.records.run import FINISHED, RunRecord
 from hpcai.records.weak import GROUP, WeakGroup
 from hpcai.rules.table import rules_of
@@ -53,6 +53,8 @@ def read_groups(
 ) -> tuple[tuple[Entry, ...], tuple[Refusal, ...]]:
     """Return the entries of the weak-scaling groups of a results folder, and those refused with the reason.
 
+    Groups that were set aside are neither: their owner rejected them.
+
     Parameters
     ----------
     path, name, files
@@ -63,11 +65,13 @@ def read_groups(
         Organisation of the entries.
     """
     entries, refused = [], []
-    for place in sorted(file for file in files if file.startswith("weak/") and PurePosixPath(file).name == GROUP):
+    for place in sorted(PurePosixPath(file) for file in files if file.startswith("weak/")):
+        if place.name != GROUP or DISCARDED in place.parts:
+            continue
         try:
             entries.append(_read_group(path / place, name, files, today, org))
         except (HpcaiError, OSError) as error:
-            refused.append(refusal_of(name, error, place, path))
+            refused.append(refusal_of(name, error, str(place), path))
     return tuple(entries), tuple(refused)
 
 

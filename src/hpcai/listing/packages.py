@@ -214,12 +214,15 @@ def write_package(source: Path, output: Path, submission: Submission) -> Package
 
 
 def _chosen(source: Path, kind: Kind) -> dict[str, Path]:
-    """Return the files of a submission that a package contains."""
+    """Return the files of a submission that a package contains: of own runs no attempts and nothing set aside."""
+    from hpcai.records.files import ATTEMPTS, DISCARDED  # only who submits needs the model of a record
+
     if source.is_file():
         return {source.name: source}
     names = [name for name, _ in list_files(source)]
     if kind == "results":
-        names = [name for name in names if name.startswith(KEPT) and "/attempts/" not in name]
+        others = {ATTEMPTS, DISCARDED}
+        names = [name for name in names if name.startswith(KEPT) and not others & set(PurePosixPath(name).parts)]
     return {name: source / name for name in names}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hpcai.listing import overview_views as overview
 from hpcai.listing.charts import Sketch, draw_predictions, draw_records, draw_scaling, thin_out
 from hpcai.listing.data_files import dataset_metadata
-from hpcai.listing.entries import Difference, Edition, Entry
+from hpcai.listing.entries import NOT_VALID, Difference, Edition, Entry
 from hpcai.listing.entry_views import (
     make_cell,
     make_compared,
@@ -23,6 +23,8 @@ from hpcai.listing.listed import Listed, list_all
 from hpcai.listing.numbers import name_quantity
 from hpcai.listing.ranking_views import KINDS, SUBMIT_COMMAND, list_href, make_list, make_list_data, organisation_href
 from hpcai.listing.rendering import Site
+from hpcai.listing.site_files import remove_others
+from hpcai.records.folders import MANIFEST
 from hpcai.report.embedding import embed_json
 from hpcai.report.own_pages import find_sources
 
@@ -48,8 +50,11 @@ FILES = (
     ("CITATION.cff", "citation"),
     ("feed.xml", "feed"),
 )
+PLACES = ("result", "machine", "organisation", "list", "difference", "assets/charts")
+"""Folders of which a site has what its edition has, and nothing from before."""
 CHARTED = ("time_to_train", "throughput_per_unit", "vflops")
 """Kinds of lists whose records are drawn."""
+SCALING_CAPTION = "Logarithmic axes. Results of other data or targets are other work."
 SUBMIT = (
     "The command checks a results folder, names each host name, user name and path that it finds, refuses secrets, "
     "tells the size, and writes a package and the text of a pull request to the repository of this list."
@@ -114,6 +119,16 @@ def write_pages(
     _write_lists(maker)
     _write_overviews(maker)
     _write_editions(maker, differences)
+    _remove_the_rest(maker)
+
+
+def _remove_the_rest(maker: _Maker) -> None:
+    """Remove the files of results, lists and all others that an earlier build wrote and this edition has no more."""
+    edition = maker.edition
+    kept = {f"result/{entry.id}.{kind}" for entry in edition.entries for kind in ("html", "js")}
+    kept |= {f"machine/{machine.id}.html" for machine in edition.machines}
+    kept |= {organisation_href(name) for name in maker.by_organisation}
+    remove_others(maker.site.folder, PLACES, maker.site.written | kept)
 
 
 def _frame(edition: Edition) -> dict[str, Any]:
@@ -222,7 +237,8 @@ def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         if rows:
             kept = thin_out(rows)
             shown = "every result" if len(kept) == len(rows) else "the best of each accelerator and scale"
-            caption = f"Strong scaling: {shown}. Logarithmic axes. Results of other data or targets are other work."
+            hollow = " Hollow marks are not valid." if any(row["verdict"] == NOT_VALID for row in kept) else ""
+            caption = f"Strong scaling: {shown}.{hollow} {SCALING_CAPTION}"
             sketch = draw_scaling(overview.tell_scaling(maker.edition, kept), "throughput per accelerator", "samples/s")
             charts.append(_chart(maker, f"scaling-{number}", f"{title}: scaling per accelerator", sketch, caption))
         yield _section(title, charts=charts, tables=[overview.scaling_table(title, rows)])
@@ -254,7 +270,7 @@ def _prediction_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
 def _write_editions(maker: _Maker, differences: Mapping[str, Difference]) -> None:
     edition = maker.edition
     names = [*edition.earlier, edition.name] if edition.name not in edition.earlier else list(edition.earlier)
-    files = [("list.json", "JSON"), ("entries.csv", "CSV"), ("CITATION.cff", "citation"), ("SHA256SUMS", "digests")]
+    files = [("list.json", "JSON"), ("entries.csv", "CSV"), ("CITATION.cff", "citation"), (MANIFEST, "digests")]
     frozen = [name for name in names if name in edition.earlier or edition.frozen]
     headings = ["Edition", *(words for _, words in files)]
     rows = [

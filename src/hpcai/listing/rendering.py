@@ -36,11 +36,14 @@ class Site:
         The project's ``reports/`` folder.
     frame
         What every page shows: title, edition, menu, links.
+    written
+        Paths below the folder that were written, without the assets of all pages.
     """
 
     folder: Path
     sources: Path
     frame: Mapping[str, Any] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
 
     @cached_property
     def _templates(self) -> dict[str, Template]:
@@ -96,6 +99,7 @@ class Site:
         write_atomically(folder / "list.css", styles.encode())
 
     def _write(self, place: str, text: str) -> None:
+        self.written.add(place)
         path = self.folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode("utf-8"))

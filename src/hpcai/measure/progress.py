@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcai.config.runs import RunPlan
+from hpcai.core.text import say_beside
 from hpcai.records.run import EpochRecord
 
 logger = logging.getLogger(__name__)
@@ -38,10 +39,11 @@ class Progress:
             return
         self._read_bytes = size_bytes
         for epoch in done[self._shown :]:
-            quality = "" if epoch.quality is None else f", quality {epoch.quality:.4f}"
-            target = f" (target {self._plan.benchmark.target.value:g})" if quality else ""
+            target = self._plan.benchmark.target.value
+            reached = "" if epoch.quality is None else say_beside(epoch.quality, target, "{:.4f}".format)
+            quality = f", quality {reached} (target {target:g})" if reached else ""
             digits = 1 if epoch.train_s >= 1 else 3
-            words = f"loss {epoch.train_loss:.4f}{quality}{target}, {epoch.train_s:.{digits}f} s"
+            words = f"loss {epoch.train_loss:.4f}{quality}, {epoch.train_s:.{digits}f} s"
             say(self._plan, f"epoch {epoch.epoch}: {words}")
         self._shown = max(self._shown, len(done))
 

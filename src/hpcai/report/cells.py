@@ -9,7 +9,16 @@ from typing import Any
 from hpcai.catalogue.definitions import Definition
 from hpcai.catalogue.points import engine_words
 from hpcai.catalogue.tables import Column
-from hpcai.core.text import NOT_DEFINED, NOT_MEASURED, choose_scale, say_exactly, say_interval, say_name, say_number
+from hpcai.core.text import (
+    NOT_DEFINED,
+    NOT_MEASURED,
+    choose_scale,
+    say_beside,
+    say_exactly,
+    say_interval,
+    say_name,
+    say_number,
+)
 from hpcai.report.material import Link, Material
 from hpcai.report.values import is_blank, is_number, is_truth
 
@@ -27,6 +36,9 @@ NEED_EXPONENT = (
     "quality_coefficient_ratio",
 )  # fmt: skip
 """Columns undefined for results without an exponent."""
+TARGET = "quality_target"
+QUALITIES = ("quality", "best_quality", "last_quality", TARGET)
+"""Columns that stand beside the target of a quality; the target itself has all its digits."""
 NAMES = ("outcome", "status", "measure", "scope", "kind")
 """Columns of names whose underscores are shown as blanks."""
 UNITS = ("", "_flop_per_s", "_samples_per_s", "_s")
@@ -128,7 +140,11 @@ def _number(place: Place, row: Values, value: float) -> Cell:
     if column.n and is_number(row.get(column.n)):
         notes.append(f"n = {int(row[column.n])}")
     notes += filter(None, [_note(column, row)])
-    words, exact = say_number(value / scale.factor), say_exactly(value, unit)
+    exact, target = say_exactly(value, unit), row.get(TARGET)
+    if column.key in QUALITIES and is_number(target):
+        words = say_beside(value / scale.factor, float(target) / scale.factor)  # type: ignore[arg-type]
+    else:
+        words = say_number(value / scale.factor)
     return Cell(words, scale.unit, ", ".join(notes), exact, kind=place.kind)
 
 

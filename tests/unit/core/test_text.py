@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hpcai.core.text import (
     choose_scale,
+    say_beside,
     say_between,
     say_bytes,
     say_change,
@@ -52,6 +53,32 @@ from hpcai.core.text import (
 def test_value_is_written_with_prefix_and_unit(value: float, unit: str, shown: str) -> None:
     scale = choose_scale(value, unit)
     assert f"{say_number(value / scale.factor)} {scale.unit}" == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "shown"),
+    [
+        (0.76296, 0.763, "0.76296"),
+        (0.76304, 0.763, "0.76304"),
+        (0.763, 0.763, "0.763"),
+        (0.7625, 0.7625, "0.7625"),
+        (0.75, 0.763, "0.750"),
+        (0.76246, 0.7623, "0.7625"),
+        (0.76296, math.nan, "0.763"),
+        (1234.4, 1234.0, "1234.4"),
+        (-0.5004, -0.5, "−0.5004"),
+        (math.nan, 0.763, "nan"),
+    ],
+)
+def test_a_number_is_never_rounded_onto_or_across_the_one_beside_it(value: float, target: float, shown: str) -> None:
+    assert say_beside(value, target) == shown
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
+def test_a_target_that_was_missed_does_not_look_met(value: float, target: float) -> None:
+    shown = float(say_beside(value, target).replace(",", "").replace("−", "-"))
+    if abs(value - target) > 1e-11 * target:
+        assert (shown > target, shown < target) == (value > target, value < target)
 
 
 def test_interval_has_the_scale_of_its_value() -> None:

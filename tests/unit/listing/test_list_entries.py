@@ -24,7 +24,7 @@ from hpcai.listing.packages import make_submission, read_source, read_submission
 from hpcai.listing.rounds import read_round_source
 from hpcai.listing.sources import Source, digest_files, kind_of, list_files
 from hpcai.metrics.reproducibility import FULL
-from hpcai.records.files import read_part, write_json
+from hpcai.records.files import DISCARDED, read_part, write_json
 from hpcai.records.weak import GROUP, WeakGroup
 
 TODAY = date(2100, 1, 1)
@@ -101,6 +101,22 @@ def test_a_package_of_a_study_keeps_its_groups_and_what_it_says_of_its_machine(r
     packed = read_source(Source("results", "package", tmp_path / "in" / "results"), TODAY)
     assert [one.scaling for one in packed.entries] == [one.scaling for one in whole.entries]
     assert packed.machines[0].numbers == whole.machines[0].numbers != ()
+
+
+def put_aside(folder: Path) -> None:
+    """Leave a copy of a run or group where `hpcai discard` moves it; the folder itself is the one measured again."""
+    shutil.copytree(folder, folder.parent / DISCARDED / f"{folder.name}-20260101T000000Z")
+
+
+def test_what_was_set_aside_is_neither_listed_nor_packed(results, tmp_path):
+    group = write_group(results)
+    before = read_own(results, "study", files_of(results), TODAY, "results")
+    put_aside(group)
+    put_aside(next((results / "runs").rglob("record.json")).parent)
+    after = read_own(results, "study", files_of(results), TODAY, "results")
+    packed = pack(results, tmp_path / "in")
+    assert (after.refused, [one.id for one in after.entries]) == ((), [one.id for one in before.entries])
+    assert not [path for path in packed.rglob("*") if DISCARDED in path.parts]
 
 
 def test_nothing_without_a_result_becomes_a_package(tmp_path):

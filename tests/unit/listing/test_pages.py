@@ -8,13 +8,22 @@ from pathlib import Path
 import pytest
 from unit.listing.site_factory import LONG, MARKUP, RIGHT_TO_LEFT, make_edition
 
-from hpcai.listing import ranking_views
-from hpcai.listing.charts import MOST_POINTS, Sketch, thin_out
-from hpcai.listing.entries import Edition, Entry, Ranking, Run
-from hpcai.listing.entry_views import make_compared, make_ranks, make_result, say_bibtex
+from hpcai.core.text import say_number
+from hpcai.listing import charts, ranking_views
+from hpcai.listing.charts import MOST_POINTS, Sketch, draw_scaling, thin_out
+from hpcai.listing.entries import Edition, Entry, Number, Ranking, Run
+from hpcai.listing.entry_views import make_compared, make_ranks, make_result, make_row, say_bibtex
 from hpcai.listing.listed import Listed, list_all
-from hpcai.listing.numbers import choose_format, repeats_of
-from hpcai.listing.overview_views import make_index, prediction_rows, prediction_table, refused_table
+from hpcai.listing.numbers import choose_format, repeats_of, say_amount
+from hpcai.listing.overview_views import (
+    make_index,
+    prediction_rows,
+    prediction_table,
+    refused_table,
+    scaling_rows,
+    scaling_table,
+    tell_scaling,
+)
 from hpcai.listing.rendering import TABLE_LIBRARY, Site
 
 SOURCES = Path(__file__).parents[3] / "reports"
@@ -178,7 +187,8 @@ def test_refusals_have_a_row_for_each_reason(edition: Edition) -> None:
 
 
 def test_many_points_are_thinned_to_the_best_of_each_scale() -> None:
-    rows = [{"accelerator": "A", "rules": "r", "scale": n % 9, "value": float(n)} for n in range(MOST_POINTS + 1)]
+    alike = {"accelerator": "A", "rules": "r", "verdict": "valid"}
+    rows = [{**alike, "scale": n % 9, "value": float(n)} for n in range(MOST_POINTS + 1)]
     kept = thin_out(rows)
     assert len(kept) == 9
     assert max(row["value"] for row in kept) == MOST_POINTS
@@ -203,3 +213,47 @@ def test_unprintable_characters_do_not_reach_a_page(edition: Edition, tmp_path: 
     assert "\u202e" in hostile.title
     assert "\u202e" not in text
     assert "<bdi>" in text
+
+
+def _broken(entry: Entry, **changes: object) -> Entry:
+    verdict = entry.verdict.model_copy(update={"status": "not valid"})
+    return entry.model_copy(update={"verdict": verdict, **changes})
+
+
+def test_what_is_not_valid_is_best_at_nothing_and_drawn_hollow() -> None:
+    edition = make_edition(6)
+    valid = next(one for one in edition.entries if one.per_unit and one.verdict.status == "valid")
+    rate = valid.number("train_rate_samples_per_s")
+    assert rate
+    faster = (rate.model_copy(update={"value": 2 * rate.value}),)
+    alone = _broken(valid, id="alone", numbers=faster, units=1)
+    changed = Edition(**{**dict(edition), "entries": (valid, _broken(valid, id="faster", numbers=faster), alone)})
+    rows = scaling_rows(changed, valid.benchmark)
+    cells = [[cell["text"] for cell in row][3:] for row in scaling_table("x", rows)["rows"]]
+    assert [row[:2] for row in cells] == [["1", "1"], ["2", "1"]]
+    assert cells[1][2] == say_number(valid.per_unit or 0)
+    assert not cells[0][2][0].isdigit()
+    layers = draw_scaling(tell_scaling(changed, rows), "x", "y").spec["layer"]
+    filters = {str(layer["transform"]): layer["mark"]["filled"] for layer in layers}
+    hollow = {"field": "verdict", "equal": "not valid"}
+    assert filters == {str([{"filter": {"not": hollow}}]): True, str([{"filter": hollow}]): False}
+
+
+def test_of_too_many_results_valid_ones_are_kept_beside_better_invalid_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charts, "MOST_POINTS", 1)
+    row = {"accelerator": "A", "rules": "closed", "scale": 8, "value": 1.0, "verdict": "valid"}
+    assert thin_out([{**row, "value": 9.0, "verdict": "not valid"}, row]) == [row]
+
+
+def test_tables_and_the_comparison_have_the_verdict_of_each_result(edition: Edition) -> None:
+    broken = next(entry for entry in edition.entries if entry.verdict.status == "not valid")
+    assert make_row(edition, broken)["verdict"] == make_compared(edition, broken)["verdict"] == "not valid"
+
+
+def test_a_quality_that_misses_its_target_does_not_look_met(edition: Edition) -> None:
+    quality = Number(quantity="quality", unit="", value=0.76296, method="m", source="s")
+    entry = edition.entries[0].model_copy(update={"quality_target": 0.763, "numbers": (quality,)})
+    (value,) = make_result(edition, entry, {})["values"]
+    (compared,) = make_compared(edition, entry)["values"]
+    assert value["shown"].words == compared["words"] == "0.76296"
+    assert say_amount(quality).words == "0.763"

@@ -16,6 +16,8 @@ ENTRIES = {
     "exponent": Definition(title="n", definition="d", blank="not defined"),
     "reason": Definition(title="reason", definition="d"),
     "measure": Definition(title="measure", definition="d"),
+    "quality": Definition(title="quality", definition="d", unit="ratio"),
+    "quality_target": Definition(title="target", definition="d", unit="ratio"),
     "source": Definition(title="raw files", definition="d"),
 }
 
@@ -45,6 +47,14 @@ def test_bounds_that_are_the_value_are_no_interval(material: Material) -> None:
     column = Column("rate_flop_per_s", "low", "high")
     assert show(material, column, rate_flop_per_s=1.0, low=1.0, high=1.0).note == ""
     assert show(material, column, rate_flop_per_s=1.0, low=math.nan, high=math.nan).note == ""
+
+
+def test_a_quality_that_misses_its_target_does_not_look_met(material: Material) -> None:
+    row = {"quality": 0.76246, "quality_target": 0.7625}
+    shown = [show(material, Column(name), **row).words for name in row]
+    assert shown == ["0.762", "0.7625"]
+    assert show(material, Column("quality"), quality=0.76296, quality_target=0.763).words == "0.76296"
+    assert show(material, Column("quality"), quality=0.76296, quality_target=None).words == "0.763"
 
 
 def test_missing_number_says_why(material: Material) -> None:

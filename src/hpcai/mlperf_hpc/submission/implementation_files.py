@@ -12,16 +12,19 @@ import yaml
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from hpcai.config.base import Settings
-from hpcai.config.runs import RunPlan
+from hpcai.config.runs import Point, RunPlan
 from hpcai.launchers.registry import default_launcher, launcher_of
 from hpcai.mlperf_hpc.benchmarks import WORKLOAD_OF
 from hpcai.mlperf_hpc.submission.model import IMPLEMENTATION, Result, Submission, SubmittedSystem
+from hpcai.mlperf_hpc.submission.precision import say_precision
 from hpcai.records.commands import shown_command
 from hpcai.records.run import RunRecord
 from hpcai.workloads.registry import read_beside, title_of
 
 DATA, SCRATCH = "${DATASET_PATH}", "${SCRATCH_PATH}"
 """Placeholders for the folder of an existing dataset and for node-local scratch."""
+RUNS, WEAK_RUNS = "submitted", "submitted_weak"
+"""Names of the run tables."""
 _FOLDERS = re.compile(r"(?<![\w.}])/(?:[\w.+@%,-]+/)+")
 STEERING = (
     "DNNL_DEFAULT_FPMATH_MODE", "HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD", "HOROVOD_HIERARCHICAL_ALLREDUCE",
@@ -78,6 +81,7 @@ def _values(submission: Submission, system: SubmittedSystem, result: Result) -> 
         "submission": submission,
         "result": result,
         "plan": plan,
+        "precision": say_precision(plan),
         "implementation": IMPLEMENTATION,
         "launcher": shlex.quote(launcher_of(record) or default_launcher()),
         "launcher_known": bool(launcher_of(record)),
@@ -126,46 +130,65 @@ def portable_plan(plan: RunPlan) -> RunPlan:
 
 def _data_types(record: RunRecord) -> dict[str, str]:
     precision = record.plan.point.precision
-    mixed = f"variables and optimizer in fp32, layers compute in {precision}"
     return {
         "Starting weights filename?": "none: drawn at random from the run's seed",
         "Weight transformations?": "No",
         "Weight data type(s)": "fp32",
-        "Input data type(s)": precision,
+        "Input data type(s)": "fp32" if precision == "tf32" else precision,  # TF32 rounds only inside products
         "Retraining": "No",
-        "Notes": "all in fp32" if precision == "fp32" else mixed,
+        "Notes": say_precision(record.plan),
     }
 
 
 def _study_files(submission: Submission, result: Result) -> dict[str, str]:
     """Return a study that prepares the same data and names the same runs, in the workflow's format."""
     plan = portable_plan(result.record.plan)
-    point = plan.point.model_dump(mode="json") | {"repeats": len(result.runs) + len(result.pruned)}
-    units = {"fusion_bytes": "byte", "cycle_time_s": "s"}
-    cells = {
-        name: f"{value!r} {units[name]}" if name in units and value is not None else value
-        for name, value in point.items()
-    }
+    tables = _run_tables(plan.point, result)
     study = {
         "name": plan.study,
         "title": f"{title_of(WORKLOAD_OF[result.benchmark])} as submitted by {submission.org}"[:500],
         "machine": plan.machine.name,
         "benchmarks": [plan.benchmark.name],
-        "runs": "submitted",
+        "runs": RUNS,
+        **({"weak_runs": WEAK_RUNS} if WEAK_RUNS in tables else {}),
         "rule_set": plan.rule_set,
         "time_staging": plan.time_staging,
         "seeds": plan.seeds,
         "limits": plan.limits.model_dump(mode="json"),
         "submission": plan.submission.model_dump(mode="json"),
     }
-    rows = (cells, ["" if value is None else str(value) for value in cells.values()])
-    table = "\n".join("\t".join(row) for row in rows)
     return {
         "config/study.yaml": _yaml(study),
         f"config/benchmarks/{plan.benchmark.name}.yaml": _yaml(plan.benchmark),
         f"config/machines/{plan.machine.name}.yaml": _yaml(plan.machine),
-        "config/runs/submitted.tsv": f"{table}\n",
+        **{f"config/runs/{name}.tsv": table for name, table in tables.items()},
     }
+
+
+def _run_tables(point: Point, result: Result) -> dict[str, str]:
+    """Return the run tables that name the runs of a result, by name.
+
+    The runs of a time to train may be any of those measured: the table goes up to the last of them. A group needs a
+    table of its own; the other one, which every study has, then names one run of the point by itself.
+    """
+    if result.scaling == "weak":
+        alone = f"# The submitted trainings are the group in {WEAK_RUNS}.tsv; this is one of them by itself.\n"
+        return {
+            RUNS: alone + _run_table(point, {"repeats": 1}),
+            WEAK_RUNS: _run_table(point, {"instances": result.measured}),
+        }
+    last = max(run.record.plan.repetition for run in (*result.runs, *result.pruned))
+    return {RUNS: _run_table(point, {"repeats": last})}
+
+
+def _run_table(point: Point, count: Mapping[str, int]) -> str:
+    units = {"fusion_bytes": "byte", "cycle_time_s": "s"}
+    cells = {
+        name: f"{value!r} {units[name]}" if name in units and value is not None else value
+        for name, value in (point.model_dump(mode="json") | dict(count)).items()
+    }
+    rows = (cells, ["" if value is None else str(value) for value in cells.values()])
+    return "".join("\t".join(row) + "\n" for row in rows)
 
 
 def _yaml(settings: Settings | Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from hpcai.core.text import say_bytes, say_rate
 from hpcai.mlperf_hpc.submission.model import OpenPoint, Submission, SubmittedSystem
+from hpcai.mlperf_hpc.submission.precision import say_precision
 from hpcai.records.run import RunRecord
 
 NOT_APPLICABLE = "N/A"
@@ -168,11 +169,11 @@ def _software(facts: _Facts, system: SubmittedSystem) -> dict[str, Any]:
 def _software_notes(system: SubmittedSystem) -> str:
     """Describe the precision of computation and communication, and the code and environment of the runs."""
     records = system.records
-    precisions = sorted({record.plan.point.precision for record in records})
+    precisions = sorted({say_precision(record.plan) for record in records})
     exchanged = sorted({record.plan.point.compression for record in records})
     locks = sorted({(record.provenance.lock_sha256 or "")[:12] for record in records} - {""})
     commits = sorted({record.provenance.commit or "" for record in records} - {""})
-    notes = [f"computed in {', '.join(precisions)}", f"compression of gradients: {', '.join(exchanged)}"]
+    notes = [f"precision: {' or '.join(precisions)}", f"compression of gradients: {', '.join(exchanged)}"]
     notes += [f"HPC-AI Bench, commit {', '.join(commits)}"] if commits else []
     notes += [f"requirements.lock with SHA-256 {', '.join(locks)}..."] if locks else []
     return "; ".join(notes)

@@ -1,6 +1,7 @@
 """Render a report document as HTML: a fragment for the main report, and a self-contained page."""
 
 import html
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -9,7 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from hpcai.core.text import say_bytes, say_rate, say_time
+from hpcai.core.text import say_beside, say_bytes, say_rate, say_time
 from hpcai.report.hpc_ai500.model import Document, Item, Table, Value
 
 STATUS_WORDS = {"present": "present", "missing": "missing", "not_applicable": "does not apply"}
@@ -92,8 +93,8 @@ def _kind(cells: Sequence[Value | None]) -> str:
     return "short" if longest <= SHORT else "text" if longest <= LONG else "long"
 
 
-def say(value: Value, unit: str) -> str:
-    """Return a value with its unit, with a suitable prefix."""
+def say(value: Value, unit: str, target: float | None = None) -> str:
+    """Return a value with its unit, with a suitable prefix; beside a target with digits enough to show if it is met."""
     if isinstance(value, str):
         return f"{value} {unit}".strip()
     if unit == "byte":
@@ -102,7 +103,8 @@ def say(value: Value, unit: str) -> str:
         return say_time(value)
     if unit.startswith(("FLOP/", "B/s")) or unit == "Hz":
         return say_rate(value, unit)
-    words = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    beside = math.nan if target is None else target
+    words = f"{value:,}" if isinstance(value, int) else say_beside(value, beside, "{:.4g}".format)
     return f"{words} {unit}".strip()
 
 

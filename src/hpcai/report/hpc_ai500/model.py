@@ -53,6 +53,7 @@ class Column(Settings):
     name: str
     unit: str = ""
     kind: Literal["value", "file"] = Field(default="value", description="file: cells are paths in the folder.")
+    target: float | None = Field(default=None, description="Of the numbers; None without one.")
 
 
 class Table(Settings):

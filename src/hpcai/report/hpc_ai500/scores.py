@@ -1,5 +1,6 @@
 """Part 3 of the report document: the scores of every run, with its output logs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -208,7 +209,7 @@ def _fate(run: Run) -> str:
 
 def _run_table(evidence: Evidence) -> Table:
     rows = trial_rows(evidence)
-    shown = {name: column for name, column in RUN_COLUMNS.items() if name in rows}
+    shown = _columns(RUN_COLUMNS, rows)
     cells = tuple(
         (_name(run.record), _log_path(run), *(cell(row[name]) for name in shown))
         for run, (_, row) in zip(evidence.runs, rows.iterrows(), strict=True)
@@ -219,6 +220,15 @@ def _run_table(evidence: Evidence) -> Table:
         rows=cells,
         note=_definitions(rows),
     )
+
+
+def _columns(columns: Mapping[str, Column], rows: pd.DataFrame) -> dict[str, Column]:
+    """Return the columns that a table of scores has; that of the quality with its target if all rows have one."""
+    shown = {name: column for name, column in columns.items() if name in rows}
+    target = agreed(rows["quality_target"]) if {"quality", "quality_target"} <= set(rows) else None
+    if isinstance(target, int | float):
+        shown["quality"] = shown["quality"].model_copy(update={"target": float(target)})
+    return shown
 
 
 def _definitions(rows: pd.DataFrame) -> str:
@@ -249,7 +259,7 @@ def _log_path(run: Run) -> str | None:
 
 def _result_table(evidence: Evidence) -> Table | None:
     scores = evidence.frames["scores"]
-    shown = {name: column for name, column in RESULT_COLUMNS.items() if name in scores}
+    shown = _columns(RESULT_COLUMNS, scores)
     if scores.empty:
         return None
     methods = [str(text) for text in scores.get("score_method", pd.Series(dtype=str)).dropna().unique() if text]

@@ -1,11 +1,15 @@
 """Files added to the code contain nothing about the machine, and enough to repeat the runs."""
 
+import json
+
 import pytest
 import yaml
-from unit.mlperf_hpc.submission.result_factory import make_own_record, origin_of
+from unit.mlperf_hpc.submission.result_factory import INSTANCES, make_own_record, origin_of, write_group, write_runs
 from unit.record_factory import make_machine
 
 from hpcai.config.load import load_study_file
+from hpcai.mlperf_hpc.submission import precision
+from hpcai.mlperf_hpc.submission.collect import collect
 from hpcai.mlperf_hpc.submission.implementation_files import (
     benchmark_readme,
     implementation_files,
@@ -13,7 +17,8 @@ from hpcai.mlperf_hpc.submission.implementation_files import (
     portable_plan,
     published_environment,
 )
-from hpcai.mlperf_hpc.submission.model import Result, Submission, SubmittedRun, SubmittedSystem
+from hpcai.mlperf_hpc.submission.model import Request, Result, Submission, SubmittedRun, SubmittedSystem
+from hpcai.mlperf_hpc.submission.system_file import system_fields
 
 
 def submission_of(record, scaling="strong"):
@@ -54,17 +59,70 @@ def test_folders_of_a_plan_are_variables():
     assert portable_plan(record.plan.model_copy(update={"machine": kept})).machine.storage.node_local == "${TMPDIR}/x"
 
 
+def study_of(files, folder):
+    """Return the study beside the scripts."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    study = yaml.safe_load((folder / "config/study.yaml").read_text())
+    (folder / "config/study.yaml").write_text(yaml.safe_dump({**study, "config_dir": str(folder / "config")}))
+    return load_study_file(folder / "config/study.yaml")
+
+
 @pytest.mark.parametrize("benchmark", ["cosmoflow", "deepcam", "oc20"])
 def test_the_study_beside_the_scripts_is_valid_and_names_the_same_point(benchmark, tmp_path):
     record = make_own_record(benchmark, 1, settings_of_point={"cycle_time_s": "5 ms", "fusion_bytes": "64 MiB"})
-    for name, text in implementation_files(*submission_of(record)).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    study = yaml.safe_load((tmp_path / "config/study.yaml").read_text())
-    (tmp_path / "config/study.yaml").write_text(yaml.safe_dump({**study, "config_dir": str(tmp_path / "config")}))
-    (plan,) = load_study_file(tmp_path / "config/study.yaml").plans().values()
+    (plan,) = study_of(implementation_files(*submission_of(record)), tmp_path).plans().values()
     assert plan.point == record.plan.point
     assert plan.benchmark == portable_plan(record.plan).benchmark
+
+
+def test_of_more_runs_than_the_rules_count_the_study_names_those_submitted(tmp_path):
+    # The third of five windows has the median score: each run is slower than the one before it.
+    write_runs(tmp_path / "results", "oc20", numbers=range(1, 10), epochs={n: 25 + n for n in range(1, 10)})
+    submission = collect(Request(tmp_path / "results", tmp_path / "out"))
+    (system,) = submission.systems
+    (result,) = system.results
+    named = study_of(implementation_files(submission, system, result), tmp_path / "study").plans()
+    submitted = {run.record.run_id for run in result.runs}
+    assert {run_id.rpartition("/")[2] for run_id in submitted} == {"r3", "r4", "r5", "r6", "r7"}
+    assert submitted <= set(named)
+    assert len(named) == 7
+
+
+def test_the_study_of_a_group_names_its_instances(tmp_path):
+    write_group(tmp_path / "results")
+    submission = collect(Request(tmp_path / "results", tmp_path / "out"))
+    (system,) = submission.systems
+    (result,) = system.results
+    study = study_of(implementation_files(submission, system, result), tmp_path / "study")
+    assert set(study.weak_plans()) == {run.record.run_id for run in (*result.runs, *result.pruned)}
+    assert {plan.instances for plan in study.weak_plans().values()} == {INSTANCES}
+    assert len(study.plans()) == 1  # every study has a timed run
+
+
+GPUS = {"kind": "gpu", "model": "A100"}
+
+
+@pytest.mark.parametrize(
+    ("device", "point", "said"),
+    [
+        ({"kind": "cpu"}, {}, precision.WHOLE()),
+        (GPUS, {}, precision.BY_TENSORFLOW()),
+        (GPUS, {"engine": "tensorflow"}, precision.BY_TENSORFLOW()),
+        (GPUS, {"engine": "jax"}, precision.WHOLE()),
+        (GPUS, {"engine": "jax", "precision": "tf32"}, precision.BY_JAX()),
+        (GPUS, {"precision": "bf16"}, precision.MIXED(precision="bf16")),
+    ],
+)
+def test_fp32_is_said_to_be_tf32_where_the_library_takes_it(device, point, said):
+    machine = make_machine(device=device, **({"accelerators_per_node": 4} if device is GPUS else {}))
+    record = make_own_record("oc20", 1, machine=machine, settings_of_point=point)
+    submission, system, result = submission_of(record)
+    files = implementation_files(submission, system, result)
+    assert json.loads(files["box_n1x1_fp32_hpcai.json"])["Notes"] == said
+    assert said in files["README.md"]
+    assert said in system_fields(submission, system)["sw_notes"]
 
 
 @pytest.mark.parametrize("benchmark", ["cosmoflow", "deepcam", "oc20"])
