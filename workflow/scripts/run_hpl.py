@@ -7,7 +7,7 @@ from hpcai.core.disturbance import Tolerance
 from hpcai.core.logs import log_to
 from hpcai.core.sealed import seal
 from hpcai.machine.hpl.blas_rates import RatesInTurn
-from hpcai.machine.hpl.run import run_hpl
+from hpcai.machine.hpl.run import find_hpl_blas, run_hpl
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 asked, made, built = snakemake.params, snakemake.output, next(iter(snakemake.input), None)
 # As a rule parameter, another limit would cause a new measurement.
-rates = RatesInTurn(asked.tests, Tolerance.model_validate(snakemake.config["limits"]["disturbance"]))
+tolerance = Tolerance.model_validate(snakemake.config["limits"]["disturbance"])
+rates = RatesInTurn(asked.tests, tolerance, find_hpl_blas(asked.command, built))
 raw = Path(made.report).with_suffix("")
 text = run_hpl(asked.tests, raw, command=asked.command, build=built, repeats=asked.repeats, take_rates=rates.take)
 for file, found in {made.report: text, made.rates: rates.report().model_dump_json(indent=1)}.items():

@@ -14,11 +14,15 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, OptionInfo
 
+from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
+
 SEVERAL, OPTIONAL = "...", "["
 """Suffix or prefix of a value's name that marks several values, or an optional one."""
 OPTION = re.compile(r"--?[A-Za-z][\w-]*(=.*)?", re.DOTALL)
 """Matches options; negative numbers, and words with a blank, are values."""
 LONGEST_HELP = 200
+NOT_ABOVE_ZERO = Message("options.not_above_zero", "{option}: found {found:g}, expected a number above 0")
 Returned = TypeVar("Returned")
 Options = TypeVar("Options")
 
@@ -136,6 +140,19 @@ def count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise typer.BadParameter(f"found {text!r}, expected a whole number from 1 on")
     return int(text)
+
+
+def require_above_zero(given: Mapping[str, float | None]) -> None:
+    """Check that numbers of options, by their fields, are finite and above 0; None was not given.
+
+    Raises
+    ------
+    ConfigError
+        If one is not.
+    """
+    for name, value in given.items():
+        if value is not None and not 0 < value < math.inf:
+            raise ConfigError(NOT_ABOVE_ZERO(option=f"--{name.replace('_', '-')}", found=value))
 
 
 def seconds_or(default_s: float) -> Callable[[str], float]:

@@ -1,9 +1,10 @@
 """The command ``hpcai predict hpl``: its options, and its answer as a table, JSON or CSV."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import typer
 from hpcai.cli.options import Command, TableJsonOrCsv, Texts, choice, flag, option, takes
 from hpcai.config.machine import Machine
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
 from hpcai.core.units import to_si
 from hpcai.predict.hpl.counts import FlopCount
 from hpcai.predict.hpl.inverse import Answer, find_block, find_host_link, find_network, find_order
@@ -29,10 +31,11 @@ from hpcai.predict.hpl_settings import (
     read_value,
     settings_of_machine,
 )
-from hpcai.predict.links import HOST_LINKS_BYTES_PER_S, Network
+from hpcai.predict.links import HOST_LINKS_BYTES_PER_S, Form, Network
 from hpcai.predict.topology import TOPOLOGIES
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
+UNKNOWN_CHOICE = Message("predict_hpl.unknown_choice", "{option}: found {found!r}, expected one of {known}")
 
 _EPILOGUE = """\
 \b
@@ -115,8 +118,6 @@ def _compute(question: Question) -> pd.DataFrame:
     settings = {name: read_value(name, text) for name, text in question.given.items()}
     if question.steps and question.inverse:
         raise ConfigError("--steps: found it with --inverse, expected one of them")
-    if question.inverse == "order":
-        return _frame_of(_answer_order(question, settings), settings)
     machine: Machine | None = read_machine(question.machine) if question.machine else None
     if machine:
         settings = settings_of_machine(machine) | settings
@@ -127,6 +128,8 @@ def _compute(question: Question) -> pd.DataFrame:
         return pd.concat([_predict(group, make_scenario(group, flags, machine)) for group in groups], ignore_index=True)
     if sweeps:
         raise ConfigError("--sweep cannot be combined with --steps or --inverse")
+    if question.inverse == "order":
+        return _frame_of(_answer_order(question, settings), settings)
     if question.inverse == "block":
         settings.setdefault("block", 1.0)
     scenario = make_scenario(settings, flags, machine)
@@ -180,8 +183,11 @@ def _column(name: str) -> str:
 def _answer_order(question: Question, settings: dict[str, Any]) -> Answer:
     if question.memory is None or "block" not in settings:
         raise ConfigError("--inverse order needs --memory and --block")
+    for name, known in (("variant", VARIANTS), ("form", get_args(Form))):
+        if settings.get(name, known[0]) not in known:
+            raise ConfigError(UNKNOWN_CHOICE(option=f"--{name}", found=settings[name], known=", ".join(known)))
     block = settings["block"]
-    if block < 1 or block != int(block):
+    if not (math.isfinite(block) and block >= 1 and block == int(block)):
         raise ConfigError(f"--block: found {block:g}; expected a whole number of 1 or more")
     memory_bytes = _read(question.memory, "memory", "byte")
     fraction = _read(question.memory_fraction, "memory-fraction", "")

@@ -12,7 +12,7 @@ import typer
 
 from hpcai.catalogue.points import POINT
 from hpcai.cli.answers import say_json
-from hpcai.cli.options import Command, StudyResults, TableOrJson, count, flag, option, takes
+from hpcai.cli.options import Command, StudyResults, TableOrJson, count, flag, option, require_above_zero, takes
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
@@ -34,7 +34,6 @@ NO_TIMELINES = Message(
     "predict_replay.no_timelines",
     "no measured timeline{of} in profiles/timeline, expected at least one: profile a scale of two ranks or more",
 )
-BAD_RATIO = Message("predict_replay.bad_ratio", "{option}: found {found:g}, expected a number above 0")
 SUMMARY = Message(
     "predict_replay.summary",
     "rebuilt steps of timelines: {steps}; median error {median:.1%}, largest {worst:.1%} (goal {goal:.0%})",
@@ -123,9 +122,7 @@ def _changes(question: Question) -> dict[str, Change]:
         If a number is not above 0.
     """
     given = {"bandwidth": question.bandwidth, "cycle_ms": question.cycle_ms, "slow_rank": question.slow_rank}
-    for name, value in given.items():
-        if value is not None and not 0 < value < math.inf:
-            raise ConfigError(BAD_RATIO(option=f"--{name.replace('_', '-')}", found=value))
+    require_above_zero(given)
     change = Change(
         bandwidth_ratio=1.0 if question.bandwidth is None else question.bandwidth,
         negotiated=not question.no_negotiation,
@@ -195,13 +192,17 @@ def _ask(step: StepParts, change: Change, transfers: pd.DataFrame | None) -> flo
 
 
 def _transfers(results: Path, profile: Profile) -> pd.DataFrame | None:
-    """Return the measured transfers of that many ranks; None: not measured."""
+    """Return the measured transfers of that many ranks, inside a node or between nodes as profiled; None: not measured.
+
+    A transfer between nodes is other work than one inside of a node.
+    """
     file = results / "tables/links.parquet"
     if not file.is_file():
         return None
     point = profile.plan.point
+    scope = "node" if point.nodes == 1 else "network"
     links = of_engine(read_table(file), point.engine)
-    own = links[(links["what"] == TRANSFER) & (links["ranks"] == point.ranks)]
+    own = links[(links["what"] == TRANSFER) & (links["scope"] == scope) & (links["ranks"] == point.ranks)]
     return own if len(own) else None
 
 

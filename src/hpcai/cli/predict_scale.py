@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from hpcai.cli.answers import plain_records, say_json
-from hpcai.cli.options import Command, StudyResults, TableOrJson, count, option, takes
+from hpcai.cli.options import Command, StudyResults, TableOrJson, count, option, require_above_zero, takes
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import write_asked
 from hpcai.core.messages import Message, at
@@ -52,6 +52,10 @@ NEEDS_BENCHMARK = Message("predict_scale.needs_benchmark", "{option}: found it w
 GROUPS_OR_FUSION = Message(
     "predict_scale.groups_or_fusion",
     "--groups: found it with --fusion, expected one: both say how many messages travel",
+)
+HOROVOD_ALONE = Message(
+    "predict_scale.horovod_alone",
+    "{option}: it is Horovod's, and {benchmark} was trained with the engine {engine}, expected it blank",
 )
 REFUSED = Message("predict_scale.refused", "{cases} not predicted: {reason}")
 
@@ -118,6 +122,14 @@ def _check(question: Question) -> None:
         raise ConfigError(NEEDS_BENCHMARK(option=f"--{given.replace('_', '-')}"))
     if question.groups and question.fusion:
         raise ConfigError(GROUPS_OR_FUSION())
+    require_above_zero({"cycle_ms": question.cycle_ms})
+
+
+def _check_engine(base: "Point", question: Question) -> None:
+    """Refuse what no study can ask of an engine (study keys `fusion_bytes` and `cycle_time_s`)."""
+    for option_name, value in (("--fusion", question.fusion), ("--cycle-ms", question.cycle_ms)):
+        if value is not None and base.engine != "horovod":
+            raise ConfigError(HOROVOD_ALONE(option=option_name, benchmark=base.benchmark, engine=base.engine))
 
 
 @dataclass(frozen=True)
@@ -143,13 +155,14 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
     Raises
     ------
     ConfigError
-        If the benchmark has no measured scale, or nothing can be predicted.
+        If the benchmark has no measured scale, its engine lacks what is asked, or nothing can be predicted.
     """
     own = [point for point in measured.points if point.benchmark == question.benchmark]
     if not own:
         known = ", ".join(dict.fromkeys(point.benchmark for point in measured.points))
         raise ConfigError(at(str(question.results), NOT_MEASURED(benchmark=question.benchmark, known=known)))
     base = _usual(own)
+    _check_engine(base, question)
     own = [point for point in own if point.engine == base.engine]
     asked = _asked(own, base, question)
     setting = asked.setting
@@ -161,7 +174,7 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
         erred = predict_trained(measured, read_trained(question.cases), at_study_speed=bool(host.trainings))
     step, interval = step.times(host.ratio), interval_of(erred, OTHERS, more=host.variance)
     low_s, high_s = interval.around(step.step_s)
-    measured_s = next((point.step_s for point in own if point.setting == setting), math.nan)
+    measured_s = next((point.step_s for point in own if asked.is_of(point)), math.nan)
     return Answer(
         starts[0].benchmark, say_scales(starts), question_of(starts[0].setting, setting), setting.scale,
         setting.global_batch, step, low_s, high_s, interval.basis, measured_s, host,
@@ -189,10 +202,13 @@ def _asked(own: Sequence["Point"], base: "Point", question: Question) -> Asked:
     changes = {
         "global_batch": question.batch,
         "accumulation": question.accumulation,
-        "gradient_groups": question.groups,
-        "fusion_bytes": None if question.fusion is None else float(question.fusion),
     }
     setting = replace(setting, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
+    # One of the two says how many messages travel; what the base had of the other would win over what is asked.
+    if question.groups:
+        setting = replace(setting, gradient_groups=question.groups, fusion_bytes=None)
+    if question.fusion:
+        setting = replace(setting, gradient_groups=1, fusion_bytes=float(question.fusion))
     return Asked(setting, cycle_of(base) if question.cycle_ms is None else question.cycle_ms / 1e3)
 
 

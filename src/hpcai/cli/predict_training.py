@@ -44,6 +44,10 @@ WHOLE_STEPS = Message(
     "predict_training.whole_steps",
     "--spatial-parts is given with {option}, which knows whole samples only: leave one out",
 )
+BESIDE_REGRESSORS = Message(
+    "predict_training.beside_regressors",
+    "{option}: found it with --regressors, which time whole layers and their update, expected one of them",
+)
 PARAMETERS = tuple(quantity.parameter for quantity in QUANTITIES.values())
 RESULTS = ("compute_s", "communication_s", "step_s", "epoch_s", "communication_share_ratio", "rate_samples_per_s")
 """Columns of a printed table of several scenarios, after the columns that identify them."""
@@ -61,7 +65,7 @@ class Question:
     given: Annotated[
         dict[str, str], Texts({name: f"{one.help}, for example {one.example!r}" for name, one in QUANTITIES.items()})
     ]
-    cost_model: Annotated[CostModel, choice("equations of the layers")] = "gemm"
+    cost_model: Annotated[CostModel | None, choice("equations of the layers (default: gemm)")] = None
     regressors: Annotated[
         Path | None,
         option(
@@ -98,9 +102,10 @@ def training(question: Question) -> None:
     Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9). All times are modelled. Give rates and times with units.
     Without --preset, the options --peak, --memory, --link, --latency, --nodes and --batch are required.
     """
+    _check_regressors(question)
     network, cluster = _choose_network(question), _choose_cluster(question.preset)
     model = StepModel(
-        cost_model=question.cost_model,
+        cost_model=question.cost_model or "gemm",
         allreduce=question.allreduce,
         form=question.form,
         batch_norm_messages=not question.no_batch_norm_messages,
@@ -128,11 +133,18 @@ def training(question: Question) -> None:
         "allreduce": model.allreduce,
         "form": model.form,
         "overlap": model.overlap,
-        "optimizer_passes": model.update_passes,
+        **({} if regressors else {"optimizer_passes": model.update_passes}),  # their update was timed
         "not_modelled": list(name_layers_without_cost(network)),
         "origins": _find_origins(question.given, cluster, sweeps),
     }
     print(_write(frame, facts, "layers" if question.per_layer else "scenarios", question.output))
+
+
+def _check_regressors(question: Question) -> None:
+    """Refuse options of the roofline beside regressors, where they would change nothing."""
+    for name, value in (("--cost-model", question.cost_model), ("--optimizer", question.optimizer)):
+        if question.regressors and value is not None:
+            raise ConfigError(BESIDE_REGRESSORS(option=name))
 
 
 def _choose_network(question: Question) -> LayerList:

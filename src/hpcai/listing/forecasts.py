@@ -10,7 +10,7 @@ from hpcai.listing.content import PastResult
 from hpcai.listing.entries import Number, Prediction
 from hpcai.metrics.cells import Row, number_of, records_of
 from hpcai.mlperf_hpc.analysis.backtest import forecast_table
-from hpcai.mlperf_hpc.analysis.forecast import PUBLISHED
+from hpcai.mlperf_hpc.analysis.publication import PUBLISHED
 
 METHOD = Message(
     "forecasts.method",

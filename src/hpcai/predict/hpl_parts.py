@@ -12,7 +12,7 @@ import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
-from hpcai.predict.hpl_validation import NO_RATES, SHAPE, average_rates, part_times
+from hpcai.predict.hpl_validation import SHAPE, average_rates, part_times, rates_of_library
 
 COLUMNS = columns_of("hpl_parts")
 REST = "broadcast and waiting"
@@ -36,11 +36,12 @@ def compare_parts(runs: pd.DataFrame, rates: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compare(run: Mapping[Hashable, Any], rates: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    modelled, measured = _modelled(run, rates), _measured(run)
+    own, no_rates = rates_of_library(run, rates)
+    modelled, measured = _modelled(run, own), _measured(run)
     for part, modelled_s in modelled.items():
         measured_s = measured[part]
-        unknown = [NO_TIMERS()] if np.isnan(measured_s) else []
-        unknown += [NO_RATES()] if np.isnan(modelled_s) else []
+        unknown: list[str] = [NO_TIMERS()] if np.isnan(measured_s) else []
+        unknown += [no_rates] if np.isnan(modelled_s) else []
         yield {
             **{name: run[name] for name in COLUMNS if name in run},
             "part": part,

@@ -60,6 +60,14 @@ METHODS: dict[str, str] = {
     "credited / GEMM rate": "modelled: credited operations over the measured rate of the update",
 }
 NO_RATES = Message("hpl_validation.no_rates", "nothing is predicted: the rates it needs were not measured")
+UNKNOWN_LIBRARY = Message(
+    "hpl_validation.unknown_library",
+    "nothing is predicted: HPL's own library is not known, and rates of another one would not predict it",
+)
+OTHER_LIBRARY = Message(
+    "hpl_validation.other_library",
+    "nothing is predicted: HPL computes with {library}, and the measured rates are of {timed}",
+)
 
 
 @dataclass(frozen=True)
@@ -89,10 +97,11 @@ def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GO
     runs
         One row per start: ``order``, ``block``, ``process_rows``, ``process_columns``, ``attempt``, ``n``,
         ``measured_time_s``, ``measured_rate_flop_per_s``, ``spread_ratio``, ``message_rate_bytes_per_s``,
-        ``residual``, ``threshold``, ``verdict``, ``cpu_ratio``, ``steal_ratio``, ``accepted``, ``reason``, ``source``.
+        ``residual``, ``threshold``, ``verdict``, ``cpu_ratio``, ``steal_ratio``, ``accepted``, ``reason``, ``source``,
+        and the ``library`` that HPL computes with, blank if it is not known.
     rates
         Table ``hpl_rates``: ``routine``, ``remaining_order``, ``block``, ``process_rows``, ``process_columns``,
-        ``rate_flop_per_s`` or ``rate_bytes_per_s`` of one process.
+        ``rate_flop_per_s`` or ``rate_bytes_per_s`` of one process, and the ``library`` that they were measured of.
     goal_ratio
         Largest accepted magnitude of the error of the predicted time.
 
@@ -105,6 +114,17 @@ def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GO
     rows = [row for run in runs.to_dict("records") for row in _compare(run, rates, goal_ratio)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     return table.astype({"accepted": bool, "within_goal": "boolean"})
+
+
+def rates_of_library(run: Mapping[Hashable, Any], rates: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the rates of the library that a run computes with, and why a model may lack some."""
+    library, known = str(run["library"]), rates.dropna(subset=["rate_flop_per_s", "rate_bytes_per_s"], how="all")
+    own = known[known["library"] == library] if library else known.iloc[:0]
+    if not library and np.isfinite(float(run["measured_time_s"])):
+        return own, UNKNOWN_LIBRARY()
+    if library and own.empty and len(known):
+        return own, OTHER_LIBRARY(library=library, timed=", ".join(sorted(set(known["library"]))))
+    return own, NO_RATES()
 
 
 def average_rates(order: int, block: int, process_rows: int, process_columns: int, rates: pd.DataFrame) -> ProcessRates:
@@ -196,13 +216,14 @@ def _average(found: pd.DataFrame, work: Floats, orders: Floats) -> float:
 
 def _compare(run: Mapping[Hashable, Any], rates: pd.DataFrame, goal_ratio: float) -> Iterator[dict[str, Any]]:
     order, block, rows, columns = (int(run[name]) for name in ("order", *SHAPE))
-    process = average_rates(order, block, rows, columns, rates)
+    own, no_rates = rates_of_library(run, rates)
+    process = average_rates(order, block, rows, columns, own)
     unknown_parts = dict.fromkeys(PARTS, float("nan"))
     for model in get_args(Model):
         predicted_s = predict_time_s(model, run, process)
         error = predicted_s / float(run["measured_time_s"]) - 1
         judged = bool(run["accepted"]) and np.isfinite(error)
-        unknown = "" if np.isfinite(predicted_s) else NO_RATES()
+        unknown = "" if np.isfinite(predicted_s) else no_rates
         yield {
             **{name: run[name] for name in COLUMNS if name in run},
             "model": model,

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from unit import refusals
 
+from hpcai.cli import predict_hpl
 from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.figures_data import single_node_scenario, two_node_scenario
@@ -133,6 +135,7 @@ def test_help_has_an_example(capsys):
     assert "55 %" in text
 
 
+ORDER = ["--inverse", "order", "--memory", "64 GiB", "--block", "256"]
 CPU = ["--order", "1000", "--block", "100", "--variant", "cpu", "--cpu-rate", "50 GFLOP/s"]
 
 
@@ -172,6 +175,10 @@ def test_the_variant_of_processors_needs_one_rate_only(ask):
         (["--inverse", "order", "--block", "256", "--memory", "1 kB"], r"impossible memory"),
         (["--inverse", "order", "--block", "256", "--memory", "some"], r"--memory 'some'"),
         (["--inverse", "order", "--block", "0.5", "--memory", "1 GB"], r"--block: found 0.5"),
+        ([*ORDER, "--block", "nan"], r"--block: found nan"),
+        ([*ORDER, "--block", "inf"], r"--block: found inf"),
+        ([*ORDER, "--sweep", "block=128,256"], r"--sweep cannot be combined"),
+        ([*ORDER, "--machine", "missing.yaml"], r"missing.yaml: found no such file"),
         (["--machine", "missing.yaml"], r"missing.yaml: found no such file"),
         (
             ["--machine", str(MACHINES / "laptop.yaml"), "--order", "9", "--block", "3"],
@@ -183,6 +190,12 @@ def test_errors_are_one_line(words, message):
     with pytest.raises(ConfigError, match=message) as caught:
         hpl(*words)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("option", "text"), [("--variant", "nonsense"), ("--form", "nonsense")])
+def test_the_question_for_the_order_ignores_no_wrong_choice(option, text):
+    with refusals.refused(ConfigError, predict_hpl.UNKNOWN_CHOICE, option=option, found=text):
+        hpl(*ORDER, option, text)
 
 
 def test_a_machine_file_that_is_not_valid_is_one_line_too(tmp_path):

@@ -14,9 +14,11 @@ from unit.record_factory import make_record, write_records
 
 from hpcai.cli import predict_replay, predict_scale
 from hpcai.cli.main import call
+from hpcai.cli.options import NOT_ABOVE_ZERO
 from hpcai.core.errors import ConfigError
 from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.predict.scales import host_speed, measured, trained
+from hpcai.predict.scales.exchange import CALLS
 from hpcai.predict.scales.held_out import OTHERS, QUESTIONS
 from hpcai.predict.steps.report import NO_BLOCKS
 from hpcai.records.files import write_sealed
@@ -35,6 +37,10 @@ def results(tmp_path):
         write_parquet(table, tmp_path / f"tables/{name}.parquet")
     write_sealed(make_report(*made.steps), tmp_path / "predict/here/step_blocks.json")
     return tmp_path
+
+
+def write_scales(results, *points):
+    write_parquet(pd.DataFrame([dict(point.row) for point in points]), results / "tables/scales.parquet")
 
 
 def test_every_scale_is_held_out(results, capsys):
@@ -127,12 +133,53 @@ def test_an_answer_is_at_the_speed_that_the_host_has_now(results, capsys):
         (["--host-speed", "again"], predict_scale.NEEDS_BENCHMARK.code),
         (["--benchmark", "one", "--host-speed", "none"], host_speed.NONE_FITS.code),
         (["--machine", "elsewhere"], NO_BLOCKS.code),
+        *((["--benchmark", "one", "--cycle-ms", text], NOT_ABOVE_ZERO.code) for text in ("-50", "0", "inf", "nan")),
     ],
 )
 def test_bad_questions_get_one_sentence(results, question, code):
     with pytest.raises(ConfigError) as refused:
         call(["predict", "scale", str(results), *question])
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize("asked", [["--cycle-ms", "5"], ["--fusion", "2000"]])
+def test_other_engines_have_no_cycle_and_no_threshold(results, asked):
+    write_scales(results, *(make_point("one", ranks, 8, engine="jax") for ranks in (1, 2)))
+    with refusals.refused(ConfigError, predict_scale.HOROVOD_ALONE, option=asked[0], engine="jax"):
+        call(["predict", "scale", str(results), "--benchmark", "one", *asked])
+
+
+def test_a_scale_of_another_cycle_is_not_the_measured_one(results, capsys):
+    slow = make_point("one", 2, 8, variant="slow_cycle", cycle_time_s=6e-3, step_time_median_s=1.0 + step_s(2, 8))
+    write_scales(results, *make_measured().points, slow)
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2", "--output", "json"]
+    measured_s = []
+    for more in ([], ["--cycle-ms", "6"], ["--cycle-ms", "7"]):
+        assert call([*question, *more]) == 0
+        measured_s.append(json.loads(capsys.readouterr().out)["answer"]["measured_s"])
+    assert measured_s == [step_s(2, 8), slow.step_s, None]
+
+
+def test_groups_and_thresholds_take_each_others_place(results, capsys):
+    """In a study, a row has one of the two."""
+    found = []
+    for base in ({"fusion_bytes": 1000.0}, {"gradient_groups": 4}, {}):
+        write_scales(results, *(make_point("one", ranks, 8, **base) for ranks in (1, 2)))
+        for asked in (["--groups", "2"], ["--fusion", "2000"]):
+            question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2", *asked]
+            assert call([*question, "--output", "json"]) == 0
+            found.append(json.loads(capsys.readouterr().out)["answer"]["basis"][-1].split(";")[0])
+    assert CALLS.find_in(found[0])["messages"] == "2"
+    assert len(set(found)) == 1
+    # What is asked is then the measured scale with a threshold, which has no groups.
+    write_scales(
+        results,
+        make_point("one", 1, 8, gradient_groups=4),
+        make_point("one", 2, 8, gradient_groups=1, fusion_bytes=2000.0),
+    )
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2", "--fusion", "2000"]
+    assert call([*question, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["answer"]["measured_s"] == step_s(2, 8)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +234,26 @@ def test_replays_of_all_timelines(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["replays"][0]["what_if_s"] == {"what if": None}
 
 
+def test_transfers_of_the_profiled_scope_alone_are_replayed(tmp_path, capsys):
+    """Those between nodes tell nothing of messages that travelled inside of one."""
+    folder = tmp_path / "profiles/timeline/cosmoflow_tiny/fp32/n1x2/r1"
+    make_profile(folder, "timeline", {"timeline.json": timeline_text(1000 + STEPS_S[0] - 0.25)}, ranks_per_node=2)
+    (tmp_path / "tables").mkdir()
+    inside = links()
+    answers = []
+    for scopes in (["node"], ["node", "network"], ["network"]):
+        slow = {"node": 1.0, "network": 50.0}
+        rows = [inside.assign(scope=scope, time_s=slow[scope] * inside["time_s"] * inside["bytes"]) for scope in scopes]
+        write_parquet(pd.concat(rows), tmp_path / "tables/links.parquet")
+        assert call(["predict", "replay", str(tmp_path), "--fusion", "1024", "--output", "json"]) == 0
+        answers.append(json.loads(capsys.readouterr().out)["replays"][0]["what_if_s"]["what if"])
+    assert answers[0] == answers[1]
+    assert answers[2] is None
+
+
 @pytest.mark.parametrize(
     ("question", "message"),
-    [(["--slow-rank", "0"], predict_replay.BAD_RATIO), ([], predict_replay.NO_TIMELINES)],
+    [(["--slow-rank", "0"], NOT_ABOVE_ZERO), ([], predict_replay.NO_TIMELINES)],
 )
 def test_bad_replays_get_one_sentence(tmp_path, question, message):
     with pytest.raises(ConfigError) as refused:

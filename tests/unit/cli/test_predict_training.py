@@ -5,8 +5,10 @@ import io
 import json
 
 import pytest
+from unit import refusals
 from unit.predict.kernels.made_regressors import make_constant_regressor
 
+from hpcai.cli import predict_training
 from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels.cases import KERNELS
@@ -232,6 +234,18 @@ def test_regressors_take_the_place_of_the_roofline(printed, tmp_path):
     assert one != fast["compute_s"]
     layers = json.loads(printed(*BASE, "--regressors", str(file), "--per-layer", "--output", "json"))["layers"]
     assert all(layer["forward_s"] >= 1e-3 * (1 - 1e-6) for layer in layers if layer["kind"] in ("convolution", "dense"))
+
+
+@pytest.mark.parametrize("option", [("--optimizer", "adam"), ("--cost-model", "full"), ("--cost-model", "gemm")])
+def test_what_regressors_leave_out_is_refused_and_not_claimed(printed, tmp_path, option):
+    made = {kernel: make_constant_regressor(kernel, 1e-3) for kernel in KERNELS}
+    file = tmp_path / "regressors.json"
+    file.write_text(KernelRegressors(regressors=made, source="made").model_dump_json())
+    asked = (*BASE, "--regressors", str(file), "--output", "json")
+    with refusals.refused(ConfigError, predict_training.BESIDE_REGRESSORS, option=option[0]):
+        _run(*asked, *option)
+    assert "optimizer_passes" not in json.loads(printed(*asked))
+    assert "optimizer_passes" in json.loads(printed(*BASE, *option, "--output", "json"))
 
 
 @pytest.mark.parametrize(

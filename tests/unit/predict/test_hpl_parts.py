@@ -5,7 +5,7 @@ import pytest
 from unit.predict.test_hpl_validation import rates, run
 
 from hpcai.predict.hpl_parts import NO_TIMERS, REST, compare_parts
-from hpcai.predict.hpl_validation import NO_RATES, validate_hpl
+from hpcai.predict.hpl_validation import NO_RATES, UNKNOWN_LIBRARY, validate_hpl
 
 TIMES = {"panel_time_s": 0.21, "update_time_s": 5.9, "exchange_time_s": 0.3, "substitution_time_s": 0.05}
 NOT_TIMED = dict.fromkeys(TIMES, float("nan"))
@@ -42,6 +42,12 @@ def test_what_is_not_known_says_why() -> None:
     assert set(untimed["reason"]) == {NO_TIMERS()}
     unrated = compare_parts(run(**TIMES), rates(panel=np.nan)).set_index("part")["reason"]
     assert {part for part, reason in unrated.items() if reason == NO_RATES()} == {"panels", REST}
+
+
+def test_rates_of_another_library_model_no_part() -> None:
+    parts = compare_parts(run(library="", **TIMES), rates())
+    assert parts["modelled_s"].isna().all()
+    assert set(parts["reason"]) == {UNKNOWN_LIBRARY()}
 
 
 def test_a_run_without_a_time_has_no_parts() -> None:

@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hpcai.core.messages import Message
 from hpcai.machine.hpl.routines import MOVERS
 from hpcai.predict.hpl_validation import (
     NO_RATES,
+    OTHER_LIBRARY,
     PARTS,
+    UNKNOWN_LIBRARY,
     ProcessRates,
     average_rates,
     part_times,
@@ -19,6 +22,7 @@ from hpcai.predict.hpl_validation import (
 
 GEMM, TRSM, PANEL = 56.4e9, 42e9, 39.6e9
 EXCHANGE, READ, MESSAGES = 2.5e9, 10e9, 14e9
+LIBRARY = "libopenblas.so.0 (OpenBLAS 0.3.26)"
 MODELS = ["all parts", "three rates", "GEMM only", "credited / GEMM rate"]
 
 
@@ -28,6 +32,7 @@ def rates(**changes: float) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
+                "library": LIBRARY,
                 "routine": routine,
                 "order": 8000,
                 "remaining_order": order,
@@ -51,6 +56,7 @@ def run(**changes: object) -> pd.DataFrame:
         "residual": 0.002, "threshold": 16.0, "verdict": "passed",
         "cpu_ratio": 0.995, "steal_ratio": 0.0, "message_rate_bytes_per_s": MESSAGES,
         "accepted": True, "reason": "", "source": "hpl_run.json",
+        "library": LIBRARY,
     }  # fmt: skip
     return pd.DataFrame([{**row, **changes}])
 
@@ -178,6 +184,16 @@ def test_unknown_rates_predict_nothing_and_say_so() -> None:
     other_block = validate_hpl(run(block=128), rates())
     assert other_block["predicted_time_s"].isna().all()
     assert other_block["within_goal"].isna().all()
+
+
+@pytest.mark.parametrize(("library", "message"), [("", UNKNOWN_LIBRARY), ("libblis.so.4 (BLIS 1.0)", OTHER_LIBRARY)])
+def test_rates_of_another_library_predict_nothing(library: str, message: Message) -> None:
+    for table in (rates(), pd.concat([rates(), rates(dgemm=GEMM / 3).assign(library="libother")])):
+        found = validate_hpl(run(library=library), table)
+        assert found["predicted_time_s"].isna().all()
+        assert all(message.find_in(reason) is not None for reason in found["reason"])
+    mixed = pd.concat([rates(dgemm=GEMM / 3).assign(library="libother"), rates()])
+    assert predicted(1, 1, mixed) == predicted(1, 1, rates())
 
 
 def test_a_run_that_failed_to_start_keeps_its_reason() -> None:

@@ -1,4 +1,4 @@
-"""Rates of an HPL step's routines in the BLAS of ``hpcc``, with as many busy cores as in HPL.
+"""Rates of an HPL step's routines in the BLAS of that HPL, with as many busy cores as in HPL.
 
 They are taken in turns before and after HPL itself, because the speed of a shared machine changes within minutes.
 """
@@ -155,10 +155,17 @@ class RatesInTurn:
         ``order``, ``block`` and, unless they are 1, ``process_rows`` and ``process_columns`` of each.
     tolerance
         When a turn is repeated because others used the machine, and how often.
+    blas
+        That HPL computes with (`hpcai.machine.hpl.run.find_hpl_blas`); None: that of ``hpcc``.
     """
 
-    def __init__(self, tests: Sequence[Mapping[str, int]], tolerance: Tolerance = STUDY_DEFAULT) -> None:
-        self._blas, self._tolerance = find_blas(), tolerance
+    def __init__(
+        self,
+        tests: Sequence[Mapping[str, int]],
+        tolerance: Tolerance = STUDY_DEFAULT,
+        blas: BlasLibrary | None = None,
+    ) -> None:
+        self._blas, self._tolerance = blas or find_blas(), tolerance
         self._folder = tempfile.TemporaryDirectory(prefix="hpcai-hpl-")
         self._loops = compile_loops(Path(self._folder.name))
         self._reason = self._blas.reason or ("" if self._loops else NO_COMPILER())

@@ -6,7 +6,6 @@ of the job, which modules set, say where they are.
 
 import logging
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -21,6 +20,7 @@ from hpcai.core.messages import Message
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
 from hpcai.data.download import Patience, fetch_archive
+from hpcai.machine.hpl.linked import blas_of
 
 logger = logging.getLogger(__name__)
 LONGEST_S = 900.0
@@ -29,7 +29,6 @@ WEB = ("https://", "http://")
 PROGRAM = Path("testing/xhpl")
 TIMED = "-DHPL_DETAILED_TIMING"
 """HPL prints the times of its parts."""
-BLAS = re.compile(r"^\s*(lib(?:openblas|blis|mkl|blas|f77blas|atlas|essl|armpl|sci_)[\w.+-]*) => (\S+)", re.MULTILINE)
 NO_COMPILER = Message("build.no_compiler", "{program} is not on the PATH: load the site's MPI, or name its module")
 OTHER_SOURCE = Message(
     "build.other_source",
@@ -84,7 +83,7 @@ def build_hpl(source: str, folder: Path, sha256: str) -> str:
         program = (root / PROGRAM).resolve(strict=True)
     except (_NotBuiltError, DatasetError, OSError) as error:
         return build.model_copy(update={"reason": f"HPL was not built: {error}"}).model_dump_json(indent=1)
-    name, path = _blas_of(program)
+    name, path = blas_of(program)
     built = {"program": str(program), "compiler": compiler, "library": name, "library_path": path}
     return build.model_copy(update={**built, "build_s": time.monotonic() - begin}).model_dump_json(indent=1)
 
@@ -139,10 +138,3 @@ def _call(command: Sequence[str], folder: Path) -> None:
     if done.returncode:
         words = " ".join(done.stdout.split())[-300:]
         raise _NotBuiltError(FAILED(command=" ".join(command), status=done.returncode, words=words))
-
-
-def _blas_of(program: Path) -> tuple[str, str]:
-    """Return name and path of the BLAS that a program loads; blank if it was linked statically."""
-    listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
-    found = BLAS.search(listed)
-    return (found[1], found[2]) if found else ("", "")

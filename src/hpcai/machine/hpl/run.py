@@ -24,6 +24,7 @@ from hpcai.core.programs import say_ending
 from hpcai.machine.hpl.build import HplBuild
 from hpcai.machine.hpl.input import NAME, OWN_NAME, count_solutions, write_input
 from hpcai.machine.hpl.library import PACKAGE, BlasLibrary, find_blas
+from hpcai.machine.hpl.linked import blas_of_build, blas_of_command
 from hpcai.machine.hpl.pingpong import measure_message_rate
 from hpcai.machine.hpl.report import HplReport, HplRun, faults_of, judge_run
 from hpcai.parsers.hpl import TIMERS, operations, read_hpl
@@ -290,6 +291,17 @@ def run_hpl(
     return report.model_dump_json(indent=1)
 
 
+def find_hpl_blas(command: Sequence[str], build: str | Path | None) -> BlasLibrary:
+    """Return the BLAS that HPL computes with, whose rates predict it; a reason if it is not known or cannot be timed.
+
+    Parameters
+    ----------
+    command, build
+        As `run_hpl` takes them.
+    """
+    return _find_program(command, read_part(HplBuild, Path(build)) if build else None)[1]
+
+
 def _find_program(command: Sequence[str], built: HplBuild | None) -> tuple[Program, BlasLibrary, str]:
     """Return what is to be started, its BLAS as far as it is known, and why there is none."""
     if built and not command:
@@ -297,7 +309,9 @@ def _find_program(command: Sequence[str], built: HplBuild | None) -> tuple[Progr
     if command:
         program = Program.of_site(command)
         first = program.words[0]
-        return program, BlasLibrary(), "" if shutil.which(first) else NO_COMMAND(word=first)
+        if not shutil.which(first):
+            return program, BlasLibrary(), NO_COMMAND(word=first)
+        return program, blas_of_command(program.words), ""
     blas, launcher = find_blas(), find_launcher()
     no_launcher = "" if launcher else f"not measured: mpirun is not installed; Open MPI, which comes with {PACKAGE}"
     words = tuple(build_command(launcher or "", "{processes}"))
@@ -308,7 +322,7 @@ def _built_program(built: HplBuild) -> tuple[Program, BlasLibrary, str]:
     launcher = shutil.which("mpirun")
     reason = built.reason or ("" if launcher else "mpirun is not on the PATH")
     program = Program.of_site(build_command(launcher or "", "{processes}", built.program))
-    blas = BlasLibrary.at(built.library_path) if built.library_path else BlasLibrary(name=built.library)
+    blas = BlasLibrary() if built.reason else blas_of_build(built.program, built.library_path)
     environment = {**ONE_THREAD, **blas.environment}
     program = replace(program, rank=Path(built.program).name[:COMM], environment=environment)
     return program, blas, reason and f"not measured: {reason}"

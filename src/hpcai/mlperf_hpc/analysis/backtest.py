@@ -13,7 +13,6 @@ from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.analysis.curve_model import LEVEL_RATIO
 from hpcai.mlperf_hpc.analysis.forecast import (
-    PUBLISHED,
     Past,
     Target,
     look_back,
@@ -23,6 +22,7 @@ from hpcai.mlperf_hpc.analysis.forecast import (
 )
 from hpcai.mlperf_hpc.analysis.prediction import Configuration, Prediction, refuse
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
+from hpcai.mlperf_hpc.analysis.publication import PUBLISHED
 
 FORECAST_COLUMNS = columns_of("mlperf_forecasts")
 MOST_FACTOR = 1.5

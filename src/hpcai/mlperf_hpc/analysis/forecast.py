@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -17,15 +16,12 @@ from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
 from hpcai.mlperf_hpc.analysis.epoch_curve import fit_epochs, relative_errors
 from hpcai.mlperf_hpc.analysis.prediction import Configuration, JoinedCurves, Prediction, refuse, why_refused
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet
+from hpcai.mlperf_hpc.analysis.publication import PUBLISHED
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 from hpcai.mlperf_hpc.analysis.round_model import Choice, Histories, fit_histories, weigh_priors
 from hpcai.mlperf_hpc.analysis.throughput_curve import fit_staging
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
 
-PUBLISHED: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {"v0.7": (2020, 11), "v1.0": (2021, 11), "v2.0": (2022, 11), "v3.0": (2023, 11)}
-)
-"""Year and month in which MLCommons published the results of a round."""
 RULE_SETS = {"v1.0": "1.0.0", "v2.0": "2.0.0", "v3.0": "3.0.0"}
 """Rules of a round whose reference points are known before the next round."""
 STAGING_OPTIONAL = PUBLISHED["v3.0"]

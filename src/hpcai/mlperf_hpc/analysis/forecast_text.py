@@ -13,11 +13,12 @@ from hpcai.core.messages import Message
 from hpcai.core.text import say_duration, say_share, say_short
 from hpcai.mlperf_hpc.analysis.accelerators import find_accelerator, read_accelerators
 from hpcai.mlperf_hpc.analysis.backtest import LEAST_COVERAGE_RATIO, MOST_FACTOR, backtest, summarise_backtest
-from hpcai.mlperf_hpc.analysis.forecast import PUBLISHED, Forecast, Past, look_back, read_target, references_before
+from hpcai.mlperf_hpc.analysis.forecast import Forecast, Past, look_back, read_target, references_before
 from hpcai.mlperf_hpc.analysis.prediction import Configuration
 from hpcai.mlperf_hpc.analysis.prediction_points import point_sets
 from hpcai.mlperf_hpc.analysis.prediction_tables import configure, prediction_row
 from hpcai.mlperf_hpc.analysis.prediction_text import plain_values, read_unchecked, say_predictions
+from hpcai.mlperf_hpc.analysis.publication import PUBLISHED
 from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 

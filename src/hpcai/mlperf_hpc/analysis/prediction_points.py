@@ -9,6 +9,7 @@ import pandas as pd
 
 from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS, SAME_SAMPLES_RATIO, name_editions
+from hpcai.mlperf_hpc.analysis.publication import publication_order
 
 STAGED_S = 1.0
 """Some logs have empty staging intervals, up to 0.85 s on a mean (mlperf_logs.md 4); these count as no staging."""
@@ -190,7 +191,12 @@ def _is_positive(value: object) -> bool:
 
 
 def _each_once(rows: pd.DataFrame) -> pd.DataFrame:
-    """Drop republished results (:func:`_number_results`); of one result, the first usable row stays."""
+    """Drop republished results (:func:`_number_results`); of one result, the usable row published first stays.
+
+    The order of the sources does not count: named newest first, what an earlier round knew would pass for new.
+    """
+    rows = rows.sort_values("origin", key=lambda all_: all_.astype(str).map(publication_order), kind="stable")
+    rows = rows.reset_index(drop=True)
     counted = rows["unusable"] == ""
     groups = _number_results(rows[counted]).reindex(rows.index, fill_value=-1)
     origins = rows["origin"].astype(str)

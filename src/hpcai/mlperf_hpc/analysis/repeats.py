@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.metrics.scores.columns import REPEATED
+from hpcai.mlperf_hpc.analysis.publication import publication_order
 from hpcai.mlperf_hpc.analysis.result_quantities import join_reasons
 
 
@@ -16,16 +17,18 @@ def find_repeats(groups: Sequence[pd.DataFrame]) -> list[str]:
     Parameters
     ----------
     groups
-        Rows of ``mlperf_runs``: all runs of each result, results in order of publication.
+        Rows of ``mlperf_runs``: all runs of each result. Of results of the same publication, or of unknown ones, the
+        first here is the earlier.
     """
     seen: dict[tuple[Any, ...], str] = {}
-    said = []
-    for group in groups:
-        key = _identify(group)
-        first = f"{group['origin'].iloc[0]} {group['submission'].iloc[0]}"
-        said.append(seen.get(key, ""))
+    said = [""] * len(groups)
+    origins = [str(group["origin"].iloc[0]) for group in groups]
+    # Not in the order of the sources: named newest first, each original would be its own repeat.
+    for place in sorted(range(len(groups)), key=lambda place: publication_order(origins[place])):
+        key = _identify(groups[place])
+        said[place] = seen.get(key, "")
         if key:
-            seen.setdefault(key, first)
+            seen.setdefault(key, f"{origins[place]} {groups[place]['submission'].iloc[0]}")
     return said
 
 

@@ -93,10 +93,10 @@ def change_of(measured: "MeasuredScales", start: Point, alone_s: float, setting:
 
 
 def calibration_to_step(measured: "MeasuredScales", start: Point, alone_s: float, input_s: float) -> float:
-    """Return what one rank takes by itself, without input, over its timed step; 1 where that is not known."""
+    """Return what one rank takes by itself, without input, over its timed step; NaN where that is not known."""
     timed_s, _, reason = timed_step_of(measured.steps, start.benchmark, start.setting)
     if reason or start.setting.precision != "fp32":
-        return 1.0
+        return math.nan
     return (alone_s - input_s * _samples(start.setting)) / timed_s
 
 

@@ -143,6 +143,11 @@ def cycle_of(point: Point) -> float:
     return float(point.row.get("cycle_time_s", math.nan))
 
 
+def is_same_cycle(one_s: float, other_s: float) -> bool:
+    """Return whether two cycles of Horovod [s] are the same; NaN is the default."""
+    return (DEFAULT_CYCLE_S if math.isnan(one_s) else one_s) == (DEFAULT_CYCLE_S if math.isnan(other_s) else other_s)
+
+
 def interpolate_time(rows: pd.DataFrame, size_bytes: float, column: str = "time_s") -> float:
     """Return the median of a column of times of a message on logarithmic scales [s]; NaN outside measured sizes."""
     times = rows.groupby("bytes")[column].median()

@@ -30,7 +30,7 @@ QUESTIONS = {
     MORE: "more ranks from fewer",
     FEWER: "fewer ranks from more",
     BATCH: "another batch or accumulation on as many ranks",
-    MESSAGES: "other messages on as many ranks",
+    MESSAGES: "other messages or another cycle on as many ranks",
     UNSEEN: "a benchmark from runs of the others alone",
 }
 """What was predicted from what. `OTHERS` is what a user asks for; the next four show single starts."""
@@ -94,15 +94,15 @@ def question_of(start: Setting, target: Setting) -> str:
 
 def _from_own(measured: MeasuredScales, target: Point) -> Iterator[Case]:
     """Predict a scale from those of its benchmark, engine and precision, without anything that it tells."""
+    asked = Asked(target.setting, cycle_of(target))
     starts = [
         point for point in measured.points
         if (point.benchmark, point.engine) == (target.benchmark, target.engine)
-        and point.setting != target.setting and point.setting.precision == target.setting.precision
+        and not asked.is_of(point) and point.setting.precision == target.setting.precision
     ]  # fmt: skip
     if not starts:
         return
     without = replace(measured, points=tuple(point for point in measured.points if point is not target))
-    asked = Asked(target.setting, cycle_of(target))
     found, step = predict_from_all(without, starts, asked)
     yield Case(OTHERS, say_scales(found), target, step)
     for start in starts:
@@ -118,15 +118,15 @@ def _unseen(measured: MeasuredScales, target: Point) -> Case:
     groups = groups[groups["benchmark"] != name] if len(groups) else groups
     scatter = {other: ratios for other, ratios in measured.scatter.items() if other != name}
     without = replace(measured, points=others, contention=groups, scatter=scatter)
-    known = {
-        point.benchmark: factor
-        for point in others
-        if point.setting.ranks == 1 and math.isfinite(factor := calibration_of(without, point))
-    }
+    known: dict[str, list[float]] = {}
+    for point in others:  # of one rank; other precisions than the timed one have no factor
+        if point.setting.ranks == 1 and math.isfinite(factor := calibration_of(without, point)):
+            known.setdefault(point.benchmark, []).append(factor)
     if len(known) < FEWEST_OTHERS:
         step = ScaleStep(math.nan, reason=FEW_OTHERS(found=len(known), least=FEWEST_OTHERS))
     else:
-        step = predict_unseen(without, target, statistics.median(known.values()))
+        factor = statistics.median(statistics.median(factors) for factors in known.values())
+        step = predict_unseen(without, target, factor)
     return Case(UNSEEN, ", ".join(sorted(known)), target, step)
 
 

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 EXCHANGE_LIMITS = (0.25, 4.0)
 """Exchange in trainings over calls by themselves; outside of them one of the two was not measured well."""
 IN_TRAINING = Message(
-    "scales.in_training", "calls take {ratio:.3g} of their time in the trainings of {benchmarks} (median)"
+    "scales.in_training", "calls take {ratio:.3g} of their time in the {engine} trainings of {benchmarks} (median)"
 )
-NOT_IN_TRAINING = Message("scales.not_in_training", "no training tells how long calls take in one: as by themselves")
+NOT_IN_TRAINING = Message(
+    "scales.not_in_training", "no training with the engine {engine} tells how long calls take in one: as by themselves"
+)
 ODD_EXCHANGE = Message(
     "scales.odd_exchange",
-    "calls would take {ratio:.3g} of their time in the trainings of {benchmarks}, outside of {low:g} to {high:g}: not "
-    "believed, so as by themselves",
+    "calls would take {ratio:.3g} of their time in the {engine} trainings of {benchmarks}, outside of {low:g} to "
+    "{high:g}: not believed, so as by themselves",
 )
 
 
@@ -37,38 +39,44 @@ class Learnt:
     input_s
         Of a step, for each sample [s], by benchmark and engine.
     exchange
-        Exchange in trainings over the same calls by themselves.
+        Exchange in trainings over the same calls by themselves, by engine.
     """
 
     input_s: Mapping[tuple[str, str], float]
-    exchange: Factor
+    exchange: Mapping[str, Factor]
+
+    def exchange_of(self, engine: str) -> Factor:
+        """Return the ratio of an engine; of one that did not train, calls count as by themselves."""
+        return self.exchange.get(engine, Factor(1.0, NOT_IN_TRAINING(engine=engine)))
 
 
 def learn(measured: "MeasuredScales") -> Learnt:
     """Return what a study tells. A scale that is predicted as if it had not run must not be in it."""
     trained = {(point.benchmark, point.engine) for point in measured.points}
     input_s = {which: input_per_sample_s(measured, *which) for which in sorted(trained)}
-    return Learnt(input_s, exchange_ratio(measured, input_s))
+    engines = sorted({point.engine for point in measured.points})
+    return Learnt(input_s, {engine: exchange_ratio(measured, engine, input_s) for engine in engines})
 
 
-def exchange_ratio(measured: "MeasuredScales", input_s: Mapping[tuple[str, str], float]) -> Factor:
-    """Return the exchange in trainings over the same calls by themselves: the median over benchmarks.
+def exchange_ratio(measured: "MeasuredScales", engine: str, input_s: Mapping[tuple[str, str], float]) -> Factor:
+    """Return an engine's exchange in trainings over the same calls by themselves: the median over benchmarks.
 
     The exchange of a training is its step less the computing of one rank, which was measured with one rank. Calls by
-    themselves come after each other: they do not wait for ranks that compute, and others may disturb them.
+    themselves come after each other: they do not wait for ranks that compute, and others may disturb them. Engines wait
+    in other ways, so one tells nothing of another.
     """
     found: dict[str, list[float]] = {}
-    for point in measured.points:
+    for point in (one for one in measured.points if one.engine == engine):
         for ratio in _ratios(measured, point, input_s):
             found.setdefault(point.benchmark, []).append(ratio)
     if not found:
-        return Factor(1.0, NOT_IN_TRAINING())
+        return Factor(1.0, NOT_IN_TRAINING(engine=engine))
     ratio = statistics.median(statistics.median(own) for own in found.values())
     low, high = EXCHANGE_LIMITS
-    names = ", ".join(sorted(found))
+    facts = {"ratio": ratio, "engine": engine, "benchmarks": ", ".join(sorted(found))}
     if not low <= ratio <= high:
-        return Factor(1.0, ODD_EXCHANGE(ratio=ratio, benchmarks=names, low=low, high=high))
-    return Factor(ratio, IN_TRAINING(ratio=ratio, benchmarks=names))
+        return Factor(1.0, ODD_EXCHANGE(**facts, low=low, high=high))
+    return Factor(ratio, IN_TRAINING(**facts))
 
 
 def _ratios(measured: "MeasuredScales", point: Point, input_s: Mapping[tuple[str, str], float]) -> Iterator[float]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.catalogue.points import POINT
+from hpcai.config.machine import Machine
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
@@ -61,6 +62,8 @@ class MeasuredScales:
         Whether one core of a rank computes and transfers.
     sources
         The files.
+    core_assumed
+        Whether no record tells that.
     """
 
     points: tuple[Point, ...]
@@ -70,6 +73,7 @@ class MeasuredScales:
     scatter: Mapping[str, Floats]
     shared_core: bool
     sources: tuple[str, ...]
+    core_assumed: bool = False
 
     @cached_property
     def learnt(self) -> Learnt:
@@ -133,10 +137,12 @@ def read_measured_scales(files: ScaleFiles, runs: Path) -> MeasuredScales:
     points = measured_points(scales)
     steps = read_part(BlocksReport, files.blocks).steps if files.blocks else ()
     records = read_records(runs, points)
-    machines = [record.plan.machine for parts in records.values() for _, record in parts]
+    machines = read_machines(records, runs, points)
+    # Without any record, as on the processors that most studies run on; each answer says that it is assumed.
     shared = all(machine.cores_per_rank == 1 and machine.device.kind == "cpu" for machine in machines)
     sources = tuple(str(file) for file in (files.scales, files.links, files.contention, files.blocks) if file)
-    return MeasuredScales(points, steps, contention, links, read_scatter(records), shared, sources)
+    scatter = read_scatter(records)
+    return MeasuredScales(points, steps, contention, links, scatter, shared, sources, core_assumed=not machines)
 
 
 def read_table(file: Path) -> pd.DataFrame:
@@ -163,10 +169,19 @@ def read_records(runs: Path, points: Sequence[Point]) -> Records:
     found: dict[str, list[tuple[Path, RunRecord]]] = {}
     for point in points:
         if point.setting.ranks == 1:
-            folder = runs / point.benchmark / point.variant / point.scale
-            files = sorted(folder.glob("r*/record.json"))
+            files = _record_files(runs, point)
             found.setdefault(point.benchmark, []).extend((file.parent, read_record(file)) for file in files)
     return found
+
+
+def read_machines(records: Records, runs: Path, points: Sequence[Point]) -> tuple[Machine, ...]:
+    """Return the machine of each run of one rank; without any such run, that of the first run of each scale."""
+    known = tuple(record.plan.machine for parts in records.values() for _, record in parts)
+    return known or tuple(read_record(file).plan.machine for one in points for file in _record_files(runs, one)[:1])
+
+
+def _record_files(runs: Path, point: Point) -> list[Path]:
+    return sorted((runs / point.benchmark / point.variant / point.scale).glob("r*/record.json"))
 
 
 def read_scatter(records: Records) -> dict[str, Floats]:

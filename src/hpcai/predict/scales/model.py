@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.model_limits import why_not_calibrated
 from hpcai.predict.scales.computing import OTHER_PRECISION, calibration_to_step, change_of
-from hpcai.predict.scales.exchange import cycle_of
+from hpcai.predict.scales.exchange import cycle_of, is_same_cycle
 from hpcai.predict.scales.measured import MeasuredScales
 from hpcai.predict.scales.parts import Parts, parts_of
 from hpcai.predict.steps.compute import compute_at
@@ -31,6 +31,10 @@ class Asked:
 
     setting: Setting
     cycle_s: float = math.nan
+
+    def is_of(self, point: Point) -> bool:
+        """Return whether a scale was measured as it is asked for; a cycle is no part of a setting."""
+        return point.setting == self.setting and is_same_cycle(cycle_of(point), self.cycle_s)
 
 
 @dataclass(frozen=True)
@@ -91,13 +95,15 @@ def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> Scale
         return ScaleStep(math.nan, reason=reason)
     input_s = measured.learnt.input_s.get((start.benchmark, start.engine), 0.0)
     change = change_of(measured, start, alone_s, asked.setting, input_s)
-    reason = change.reason or why_not_calibrated(calibration_to_step(measured, start, alone_s, input_s))
+    factor = calibration_to_step(measured, start, alone_s, input_s)
+    # The same batch of a rank needs no timed step, so one that is not known is no obstacle.
+    reason = change.reason or ("" if math.isnan(factor) else why_not_calibrated(factor))
     if reason:
         return ScaleStep(math.nan, reason=reason)
     compute_s = alone_s * change.ratio
     # Updates are a small part, and hide nothing: they count as computing whose gradients are on their way.
     step_s, exposed_s = after.step(compute_s, 0.0)
-    basis = tuple(filter(None, (change.basis, after.contention.basis, after.slowest.basis, after.exchange.basis)))
+    basis = tuple(filter(None, (change.basis, *after.basis)))
     return ScaleStep(
         step_s, compute_s, after.contention.ratio, after.slowest.ratio, after.exchange.calls_s, exposed_s, basis
     )
@@ -127,7 +133,7 @@ def predict_unseen(measured: MeasuredScales, target: Point, factor: float) -> Sc
     step_s, exposed_s = parts.step(gradients_s, update_s)
     return ScaleStep(
         step_s, gradients_s + update_s, parts.contention.ratio, parts.slowest.ratio, parts.exchange.calls_s, exposed_s,
-        (computed.basis, parts.contention.basis, parts.exchange.basis),
+        tuple(filter(None, (computed.basis, *parts.basis))),
     )  # fmt: skip
 
 
@@ -143,7 +149,7 @@ def why_impossible(start: Point, setting: Setting) -> str:
 
 def _parts(measured: MeasuredScales, point: Point, asked: Asked) -> Parts:
     """Return the parts of a setting in a training, where calls take the time that the study's trainings show."""
-    alone, learnt = parts_of(measured, point, asked.setting, asked.cycle_s), measured.learnt.exchange
+    alone, learnt = parts_of(measured, point, asked.setting, asked.cycle_s), measured.learnt.exchange_of(point.engine)
     return replace(alone, exchange=alone.exchange.in_training(learnt.ratio, learnt.basis))
 
 

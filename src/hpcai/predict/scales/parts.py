@@ -34,6 +34,10 @@ NO_CONTENTION = Message(
 SLOWEST = Message("scales.slowest", "{ratio:.3g} for waiting until the slowest of {ranks} ranks has computed")
 NO_SCATTER = Message("scales.no_scatter", "too few steps of one rank tell how they scatter: no waiting for the slowest")
 FACTORS = Message("scales.factor", "{what} of {ratio:.3g} is outside of {low:g} to {high:g}: not believed")
+ASSUMED_CORE = Message(
+    "scales.assumed_core",
+    "assumed, because no run's record tells it: one core of a rank computes and transfers",
+)
 FACTOR_LIMITS = (0.5, 2.0)
 
 
@@ -117,17 +121,32 @@ def exposed_exchange_s(exchange: ExchangeTime, backward_s: float, *, shared_core
 
 @dataclass(frozen=True)
 class Parts:
-    """All of a setting but its computing."""
+    """All of a setting but its computing.
+
+    Attributes
+    ----------
+    shared_core
+        Whether one core of a rank computes and transfers.
+    core_assumed
+        Whether nothing tells that.
+    """
 
     contention: Factor
     slowest: Factor
     exchange: ExchangeTime
     shared_core: bool
+    core_assumed: bool = False
 
     @property
     def reason(self) -> str:
         """Why a part is not known; blank if all are."""
         return self.contention.reason or self.slowest.reason or self.exchange.reason
+
+    @property
+    def basis(self) -> tuple[str, ...]:
+        """What the parts stand on; blank where there is none."""
+        assumed = f"; {ASSUMED_CORE()}" if self.core_assumed else ""
+        return (f"{self.contention.basis}{assumed}", self.slowest.basis, self.exchange.basis)
 
     def step(self, gradients_s: float, update_s: float) -> tuple[float, float]:
         """Return the step and what it shows of the exchange, of computing without contention [s]."""
@@ -155,4 +174,5 @@ def parts_of(measured: "MeasuredScales", point: Point, setting: Setting, cycle_s
         slowest=slowest_of(measured.scatter_of(point.benchmark), setting.ranks),
         exchange=exchange_time(measured.links, point.engine, setting, measured.parameters(point.benchmark), cycle_s),
         shared_core=measured.shared_core,
+        core_assumed=measured.core_assumed,
     )

@@ -35,10 +35,10 @@ def predict_from_all(
         Scales, nearest first, and the mean of the steps that they lead to. If none leads to one, the nearest scale,
         and the reason in the step.
     """
-    others = [point for point in own if point.setting != asked.setting]
+    others = [point for point in own if not asked.is_of(point)]
     name, without = own[0].benchmark, measured
     if 0 < len(others) < len(own):
-        points = (one for one in measured.points if one.benchmark != name or one.setting != asked.setting)
+        points = (one for one in measured.points if one.benchmark != name or not asked.is_of(one))
         without = replace(measured, points=tuple(points))
     found = [
         (point, predict_scale(without, point, asked))

@@ -197,8 +197,9 @@ def _estimate(own: Blocks, others: Blocks, fit: Fit) -> pd.DataFrame:
     estimated_s = (own.works.reindex(columns=known.columns, fill_value=0.0) @ costs) * own.host_ratios
     found["estimated_s"] = estimated_s.where(np.array([not reason for reason in reasons], dtype=bool))
     measured = found["estimated_s"].notna() & own.table["time_s"].notna()
-    errors = relative_errors(found.loc[measured, "estimated_s"], own.table.loc[measured, "time_s"])
-    found.loc[measured, "relative_error_ratio"] = errors
+    if measured.any():  # of a network whose blocks are all unknown or untimed, there is no error
+        errors = relative_errors(found.loc[measured, "estimated_s"], own.table.loc[measured, "time_s"])
+        found.loc[measured, "relative_error_ratio"] = errors
     return found.assign(estimate_reason=reasons)
 
 

@@ -7,8 +7,9 @@ import pandas as pd
 from unit.mlperf_hpc.analysis.prediction_points_factory import result, tables_of
 
 from hpcai.mlperf_hpc.analysis.accelerators import read_accelerators
-from hpcai.mlperf_hpc.analysis.forecast import PUBLISHED, years_since_first
+from hpcai.mlperf_hpc.analysis.forecast import years_since_first
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
+from hpcai.mlperf_hpc.analysis.publication import PUBLISHED
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 
 AGEING = -0.5

@@ -14,7 +14,6 @@ from hpcai.mlperf_hpc.analysis.accelerators import find_accelerator, read_accele
 from hpcai.mlperf_hpc.analysis.backtest import backtest, forecast_table, summarise_backtest
 from hpcai.mlperf_hpc.analysis.curve_model import interval_of
 from hpcai.mlperf_hpc.analysis.forecast import (
-    PUBLISHED,
     EpochTimeForecast,
     Forecast,
     history_rows,
@@ -24,6 +23,7 @@ from hpcai.mlperf_hpc.analysis.forecast import (
 )
 from hpcai.mlperf_hpc.analysis.prediction import TOO_FEW_POINTS, Configuration, Interval
 from hpcai.mlperf_hpc.analysis.prediction_points import point_sets
+from hpcai.mlperf_hpc.analysis.publication import PUBLISHED
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 from hpcai.mlperf_hpc.analysis.round_model import AgeingPrior, fit_history, weigh_priors
 from hpcai.mlperf_hpc.analysis.system_families import name_family, system_table

@@ -231,6 +231,14 @@ def test_runs_published_twice_count_once() -> None:
     assert points.submissions["origin"].unique().tolist() == ["v9"]
 
 
+def test_first_publication_stays_in_any_order_of_the_sources() -> None:
+    """Named newest first, what an earlier round knew would be predicted as if it were new."""
+    rows = [row | {"origin": "v1.0"} for row in all_results()]
+    points = points_of([*(row | {"origin": name} for name in ("own", "v3.0", "v2.0") for row in rows), *rows])
+    assert points.submissions["origin"].unique().tolist() == ["v1.0"]
+    assert points.submissions["republished"].unique().tolist() == ["v2.0, v3.0, own"]
+
+
 def test_runs_published_again_by_another_name_count_once() -> None:
     """Their starts and durations tell it, whatever the system is called; the number of epochs may be mended, too."""
     rows = all_results()

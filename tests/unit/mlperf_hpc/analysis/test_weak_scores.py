@@ -181,6 +181,8 @@ def test_instances_published_again_are_marked(tmp_path: Path) -> None:
     marked = mark_repeats(pd.concat(weak), pd.concat(runs)).set_index("origin")["reason"]
     assert marked["v2.0"].startswith(f"{REPEATED} v1.0 LBNL/machine")
     assert REPEATED not in marked["v1.0"] + marked["v3.0"]
+    newest_first = mark_repeats(pd.concat(weak[::-1]), pd.concat(runs[::-1])).set_index("origin")["same_runs_as"]
+    assert newest_first.to_dict() == {"v3.0": "", "v2.0": "v1.0 LBNL/machine", "v1.0": ""}
 
 
 def test_missing_scale_is_said() -> None:

@@ -1,5 +1,6 @@
 """Input beyond timed steps, and how computing changes with the batch."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -58,4 +59,5 @@ def test_input_changes_as_samples_do_and_the_rest_as_timed_steps():
 
 def test_timed_steps_are_calibrated_without_input():
     assert calibration_to_step(make_measured(), ONE, alone_s(8), INPUT_S) == pytest.approx(1)
-    assert calibration_to_step(make_measured(steps=()), ONE, alone_s(8), INPUT_S) == 1
+    assert math.isnan(calibration_to_step(make_measured(steps=()), ONE, alone_s(8), INPUT_S))
+    assert math.isnan(calibration_to_step(make_measured(), make_point("one", 1, 8, precision="bf16"), 1.0, INPUT_S))

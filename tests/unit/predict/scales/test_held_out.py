@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 import pytest
-from unit.predict.scales.made_scales import make_measured, make_point
+from unit.predict.scales.made_scales import alone_s, make_measured, make_point, step_s
 
 from hpcai.predict.scales import held_out
 from hpcai.predict.scales.held_out import FEWER, MORE, OTHERS, UNSEEN, hold_out, interval_of, tabulate_cases
@@ -30,6 +30,31 @@ def test_a_benchmark_that_is_held_out_has_no_part_in_its_prediction():
     assert "one" not in own.basis
     lonely = make_measured(*points[:2])
     assert hold_out(lonely)[-1].found.reason.code == held_out.FEW_OTHERS.code
+
+
+def test_only_known_factors_of_others_count_once_for_each_benchmark():
+    """A step that nobody timed, and another precision, tell nothing; of several scales of one rank all do."""
+    usual = make_measured().points
+    untimed = [make_point(name, 1, 100, step_time_median_s=9.0) for name in ("two", "three")]
+    cases = hold_out(make_measured(*usual[:2], *untimed))
+    assert next(case for case in cases if case.question == UNSEEN).found.reason.code == held_out.FEW_OTHERS.code
+    more = [make_point("two", 1, 8, step_time_median_s=ratio * alone_s(8)) for ratio in (1.4, 0.9)]
+    fast = make_point("three", 1, 8, precision="bf16", step_time_median_s=0.1)
+    base, found = (
+        next(case.found for case in hold_out(make_measured(*usual, *others)) if case.question == UNSEEN)
+        for others in ((), (*more, fast))
+    )
+    assert found.step_s == pytest.approx(base.step_s)
+
+
+def test_another_cycle_is_another_scale():
+    """Its step is a start of the usual one's prediction, and nothing that is asked for."""
+    other = make_point("one", 2, 8, variant="slow_cycle", cycle_time_s=0.1, step_time_median_s=step_s(2, 8) + 0.05)
+    cases = hold_out(make_measured(*make_measured().points, other))
+    messages = [case for case in cases if case.question == held_out.MESSAGES]
+    assert [case.basis for case in messages] == ["fp32 n1x2", "slow_cycle n1x2"][::-1]
+    assert [case.target.variant for case in messages] == ["fp32", "slow_cycle"]
+    assert all(abs(case.error_ratio) < 0.05 for case in messages)
 
 
 def test_no_error_of_a_scale_is_in_its_own_interval():

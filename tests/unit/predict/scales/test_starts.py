@@ -6,6 +6,7 @@ import pytest
 from unit.predict.scales.made_scales import make_measured, make_point
 
 from hpcai.predict.scales import starts
+from hpcai.predict.scales.exchange import DEFAULT_CYCLE_S
 from hpcai.predict.scales.model import Asked, predict_scale
 from hpcai.predict.scales.starts import predict_from_all, say_scales
 from hpcai.predict.what_if import step_model
@@ -41,6 +42,18 @@ def test_nothing_that_the_asked_scale_tells_is_used_unless_it_is_the_only_one():
     assert step == predict_scale(make_measured(WIDE), WIDE, Asked(odd.setting))
     found, _ = predict_from_all(make_measured(odd), (odd,), Asked(odd.setting))
     assert found == (odd,)
+
+
+def test_a_scale_of_another_cycle_leads_to_the_one_that_is_asked_for():
+    slow = make_point("one", 2, 8, cycle_time_s=6e-3, step_time_median_s=TWO.step_s + 2.5e-3)
+    found, step = predict_from_all(make_measured(WIDE, TWO, slow), (TWO, slow), Asked(TWO.setting, 6e-3))
+    assert found == (TWO,)
+    assert step.step_s == pytest.approx(slow.step_s)
+    found, _ = predict_from_all(make_measured(WIDE, TWO, slow), (TWO, slow), Asked(TWO.setting))
+    assert found == (slow,)
+    # The default by its number is the default.
+    found, _ = predict_from_all(make_measured(WIDE, TWO, slow), (TWO, slow), Asked(TWO.setting, DEFAULT_CYCLE_S))
+    assert found == (slow,)
 
 
 def test_scales_that_lead_nowhere_do_not_count():

@@ -168,6 +168,16 @@ def test_networks_are_estimated_from_random_blocks_and_these_from_their_own_othe
     assert set(found["block_kinds"]["left_out"]) == {OF_NETWORKS, OF_RANDOM_SIZES}
 
 
+@pytest.mark.parametrize("lost", [{"time_s": None, "reason": "out of memory"}, {"works": make_works(1e7, 1e5, "Odd")}])
+def test_a_network_without_any_estimated_and_timed_block_stops_nothing(lost):
+    odd = [one.model_copy(update=lost) for one in make_blocks(3)]
+    found = judge({"a": make_blocks(60), "b": odd})["block_times"].set_index("network")
+    assert found.loc["b", "relative_error_ratio"].isna().all()
+    assert found.loc["a", "estimate_reason"].iloc[0].code == TOO_FEW.code
+    more = judge({"a": make_blocks(60), "b": odd, "c": make_blocks(40)})["block_times"].set_index("network")
+    assert more.loc["a", "relative_error_ratio"].notna().any()
+
+
 def test_too_few_other_blocks_are_no_estimate():
     found = judge({"a": make_blocks(3), "b": make_blocks(LEAST_BLOCKS - 1)})["block_times"]
     assert found["estimated_s"].isna().all()
