@@ -102,7 +102,7 @@ def look_at_gpu_site(wanted: Wanted, environment: Mapping[str, str] = os.environ
     environment
         Environment of this process.
     """
-    packages = [_runtime(wanted), _nccl(), _horovod(wanted), _compiler(wanted, environment)]
+    packages = [_runtime(wanted), _nccl(wanted), _horovod(wanted), _compiler(wanted, environment)]
     if wanted.in_image:
         packages = [Part(one.name, "in the image", "not looked into", one.needed) for one in packages]
     return (_driver(), *packages, _launcher(wanted), _mpi())
@@ -138,8 +138,10 @@ def _runtime(wanted: Wanted) -> Part:
     return Part(name, "missing", ", ".join(filter(None, (found, runtime, plugin))), needed, _wheels(needed))
 
 
-def _nccl() -> Part:
-    needed = "NCCL, for more than one accelerator"
+def _nccl(wanted: Wanted) -> Part:
+    needed = "NCCL, for more than one accelerator with the engines horovod and jax"
+    if wanted.engines <= {"tensorflow"}:
+        return Part("NCCL", "not needed", "the study's engines do without", needed)
     found = _first_version(NCCL_WHEELS) or find_library("nccl")
     if found:
         return Part("NCCL", "found", found, needed)

@@ -92,7 +92,8 @@ class StagingSettings(Settings):
         default="node_local", description="Unpack the shards to node-local storage, or read in place."
     )
     partition: Literal["whole", "split"] = Field(
-        default="whole", description="Each node holds the whole dataset, or only its part."
+        default="whole",
+        description="Each node holds the whole dataset, or only its part, which it draws in an order of its own.",
     )
 
 

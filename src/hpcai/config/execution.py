@@ -17,6 +17,10 @@ NO_TOPOLOGY_ON_PROCESSORS = Message(
 HIERARCHICAL_BY_HOROVOD = Message(
     "execution.hierarchical_by_horovod", "default, ring or tree: hierarchical is Horovod's, and the engine is {engine}"
 )
+NO_TOPOLOGY_OF_TENSORFLOW = Message(
+    "execution.no_topology_of_tensorflow",
+    "default: ring and tree are NCCL's, hierarchical is Horovod's, and the engine tensorflow uses neither",
+)
 NO_SKIPPING_BY_FP16 = Message(
     "execution.no_skipping_by_fp16",
     "fp32, tf32 or bf16: fp16 scales the gradients, whose norm recipe.skip_gradient_norm of {benchmark!r} limits",
@@ -39,6 +43,8 @@ def check_execution(benchmark: Benchmark, machine: Machine, row: Point) -> Itera
         yield "evaluation_batch", row.evaluation_batch, EVALUATION_TOO_LARGE(most=most, benchmark=benchmark.name)
     if row.allreduce_topology != "default" and machine.device.kind == "cpu":
         yield "allreduce_topology", row.allreduce_topology, NO_TOPOLOGY_ON_PROCESSORS(machine=machine.name)
+    elif row.allreduce_topology != "default" and row.engine == "tensorflow":
+        yield "allreduce_topology", row.allreduce_topology, NO_TOPOLOGY_OF_TENSORFLOW()
     elif row.allreduce_topology == "hierarchical" and row.engine != "horovod":
         yield "allreduce_topology", row.allreduce_topology, HIERARCHICAL_BY_HOROVOD(engine=row.engine)
     if row.precision == "fp16" and benchmark.recipe.skip_gradient_norm:

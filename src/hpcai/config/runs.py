@@ -28,8 +28,8 @@ from hpcai.config.workloads import Benchmark
 from hpcai.core.same_object import SameObject
 from hpcai.core.units import Bytes, Seconds
 
-NUMBER_BYTES: dict[Precision, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
-"""Bytes of the numbers passed between layers."""
+NUMBER_BYTES: dict[Precision, int] = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
+"""Bytes of the numbers passed between layers; tf32 rounds only inside products."""
 RunKind = Literal["timed", "profiled", "weak"]
 
 
@@ -87,8 +87,8 @@ class Point(Settings):
     )
     allreduce_topology: AllreduceTopology = Field(
         default="default",
-        description="Way of the gradients between accelerators: ring or tree (NCCL), or hierarchical (Horovod); "
-        "default: the libraries choose.",
+        description="Way of the gradients between accelerators: ring or tree (NCCL, with the engines horovod and jax), "
+        "or hierarchical (Horovod); default: the libraries choose.",
     )
     evaluation_batch: Count | None = Field(
         default=None, description="Samples that a rank evaluates at once; blank: as many as it trains on at once."

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import tensorflow as tf
 
 from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
@@ -31,8 +30,6 @@ NOT_PROVEN = Message(
     "rank has its own; let nvidia-smi or NVML answer on the nodes (in an image: --nv), let every rank see all "
     "accelerators of its node, or allow sharing: device.shared_by_ranks",
 )
-PLACE_BYTES = 512
-"""Maximum length of a rank's accelerator description [byte]; the longest host name has 253."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +104,6 @@ def _require_own_on(host: str, ranks: Sequence[OwnAccelerator]) -> None:
 def gather_accelerators(own: OwnAccelerator) -> list[OwnAccelerator]:
     """Return the accelerators of all ranks, in rank order; all ranks must call this together.
 
-    Exchanges processor memory: NCCL would fail with its own error if two ranks shared an accelerator.
+    Without the accelerators: NCCL would fail with its own error if two ranks shared one.
     """
-    row = np.frombuffer(json.dumps(asdict(own)).encode().ljust(PLACE_BYTES), np.uint8)
-    with tf.device("CPU:0"):
-        rows = collective.gather(row, "accelerators")
-    return [OwnAccelerator(**json.loads(bytes(told).decode())) for told in rows.astype(np.uint8)]
+    return [OwnAccelerator(**json.loads(told)) for told in collective.tell(json.dumps(asdict(own)), "accelerators")]

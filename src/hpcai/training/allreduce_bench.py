@@ -74,9 +74,10 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with without(*NEEDLESS):
         from hpcai.training import collective  # TensorFlow starts its threads, so import it only now
-    from hpcai.training.engine import configure_device
+    os.environ["KERAS_BACKEND"] = "jax" if options.engine == "jax" else "tensorflow"  # Keras reads it at import
+    from hpcai.training.engines import steps_of
 
-    device = configure_device(Device(kind=options.device), len(cores), local_rank)
+    device = steps_of(options.engine).configure_device(Device(kind=options.device), len(cores), local_rank)
     ranks = collective.start(engine=options.engine)
     samples: list[AllreduceSample] = []
     missing: list[str] = []

@@ -19,7 +19,8 @@ TOPOLOGY_VARIABLES: dict[AllreduceTopology, dict[str, str]] = {
     "tree": {"NCCL_ALGO": "Tree"},
     "hierarchical": {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"},
 }
-"""Environment variables that select the topology in NCCL, for every engine, and in Horovod; read at their start."""
+"""Environment variables that select the topology in NCCL, which Horovod and JAX use, and in Horovod; read at their
+start. The engine ``tensorflow`` uses neither: it has only the default."""
 _joined: list[tuple[Collectives, Ranks]] = []
 """This process's engine and rank, once it has joined the others."""
 
@@ -301,6 +302,19 @@ def gather(row: NDArray[np.generic], name: str) -> NDArray[np.generic]:
         Row r is from rank r.
     """
     return _engine().gather(row[np.newaxis], name)
+
+
+def tell(text: str, name: str) -> list[str]:
+    """Return the texts of all ranks in rank order, which may differ in length; no accelerator takes part.
+
+    Parameters
+    ----------
+    text
+        This rank's text; at most 512 bytes.
+    name
+        Name of the exchange, used once.
+    """
+    return _engine().tell(text, name)
 
 
 def gather_rows(parts: Sequence[tf.Tensor], none: NDArray[np.float64], name: str) -> NDArray[np.float64]:

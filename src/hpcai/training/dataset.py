@@ -77,6 +77,15 @@ class Dataset:
         """Statistics of the training split, from the manifest."""
         return self._manifest.statistics
 
+    @property
+    def part(self) -> int:
+        """Number of the part of the dataset that this rank can read: its node's, or 0 if it is the whole dataset."""
+        return self._ranks.node_index if self._is_split else 0
+
+    @property
+    def _is_split(self) -> bool:
+        return self.is_staged and self._plan.benchmark.staging.partition == "split"
+
     def samples(self, split: Split) -> Samples:
         """Return the location of a split's samples and this rank's part of them; accesses no file."""
         if split not in self._samples:
@@ -100,10 +109,9 @@ class Dataset:
         return self._manifest.files(split).total("bytes")
 
     def _find_samples(self, split: Split) -> Samples:
-        ranks, staging = self._ranks, self._plan.benchmark.staging
+        ranks = self._ranks
         paths, file, offset_bytes = self._places(split)
-        split_by_node = self.is_staged and staging.partition == "split"
-        place, places_of_all = (ranks.local_rank, ranks.local_size) if split_by_node else (ranks.rank, ranks.size)
+        place, places_of_all = (ranks.local_rank, ranks.local_size) if self._is_split else (ranks.rank, ranks.size)
         shared_by = self._plan.point.spatial_parts
         return Samples(
             paths=paths,

@@ -1,4 +1,4 @@
-"""Input pipeline: TFRecord samples, shuffled equally on all ranks, sharded, parsed, batched."""
+"""Input pipeline: TFRecord samples, shuffled equally on all ranks that share them, sharded, parsed, batched."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -97,7 +97,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Training data order: epochs of this many samples per rank, ordered by seed and epoch."""
+    """Training data order: epochs of this many samples per rank, ordered by seed and epoch.
+
+    The seed also gives each sample its seed for augmentation.
+    """
 
     seed: int
     epochs: int
@@ -105,7 +108,7 @@ class Schedule:
 
 
 def epoch_order(seed: int, epoch: int | tf.Tensor, count: int) -> tf.Tensor:
-    """Return the order of ``count`` samples in an epoch: equal on all ranks, different in each epoch.
+    """Return the order of ``count`` samples in an epoch: equal for equal seeds, different in each epoch.
 
     The reference shuffles the sorted list of files with one seed on all ranks, then shards it
     (MLPerf HPC reference, cosmoflow/data/cosmo.py).
@@ -118,9 +121,11 @@ def epoch_order(seed: int, epoch: int | tf.Tensor, count: int) -> tf.Tensor:
 def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.data.Dataset:
     """Return the training batches of all epochs in sequence.
 
-    The ranks' joint batch b is the slice [b x global batch, (b + 1) x global batch) of the epoch's order, for any
-    number of ranks. Samples left at the end of the order are skipped in this epoch; if samples are lacking, the order
-    restarts. No epoch waits for its first batch: reading continues during the preceding evaluation.
+    The joint batch b of the ranks that share the files is the slice [b x joint batch, (b + 1) x joint batch) of the
+    epoch's order, for any number of them. They are all ranks, or those of a node that holds its own part of the
+    dataset: then each node has an order of its own. Samples left at the end of the order are skipped in this epoch; if
+    samples are lacking, the order restarts. No epoch waits for its first batch: reading continues during the preceding
+    evaluation.
 
     Parameters
     ----------
@@ -129,7 +134,7 @@ def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.
     reading
         Parser, collation, samples per batch and rank, and threads.
     schedule
-        Seed of the order, equal on all ranks, number of epochs, and samples per rank and epoch.
+        Seed of the order, equal on all ranks that share the files, number of epochs, and samples per rank and epoch.
 
     Raises
     ------

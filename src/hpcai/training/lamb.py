@@ -17,6 +17,9 @@ class Lamb(MomentOptimizer):
 
     Bias correction and gradient averaging are on. The ratio applies only with weight decay, and is 1 if one of the
     norms is 0, and for exempt variables. DeepCAM exempts none, not even batch normalisation and biases.
+
+    Unlike in LARS, no sum here has three terms, whose order TensorFlow chooses anew in each process. So all ranks take
+    equal steps without agreeing on the ratios.
     """
 
     def _direction(self, gradient: tf.Tensor, decayed: tf.Tensor) -> tf.Tensor:

@@ -148,7 +148,7 @@ class Training:
         workload, dataset = self._workload, self._dataset
         self._log.start(constants.INIT_START)
         self._journal.beat()
-        seeds = seed_streams(self._seed, self._ranks.rank // self._plan.point.spatial_parts)
+        seeds = seed_streams(self._seed, self._ranks.rank // self._plan.point.spatial_parts, dataset.part)
         self._engine = steps_of(self._plan.point.engine).Engine(workload, seeds)
         samples = (dataset.train_samples, dataset.validation_samples)
         self._log.settings(self._plan, samples, workload.hyperparameters())
@@ -279,8 +279,8 @@ class Training:
             self._steps += 1
             self._journal.beat(now=False)
         losses += [] if pending is None else [float(pending)]
-        self._profiler.close()  # before the evaluation, which is not profiled
         durations_s = np.diff([*starts_s, monotonic_s()])
+        self._profiler.close()  # writes its trace: after the last step, before the evaluation
         return [Step(*step) for step in zip(starts_s, durations_s.tolist(), losses, strict=True)]
 
     def _evaluate(self, epoch: int) -> tuple[float, int]:

@@ -13,11 +13,15 @@ class MomentumSGD(keras.optimizers.SGD):  # type: ignore[misc]
     """v <- momentum v + g; w <- w - rate v (tf.train.MomentumOptimizer).
 
     Keras' own SGD includes the rate in the velocity, v <- momentum v - rate g, so that a change of the rate takes
-    effect gradually; with a constant rate both are equal.
+    effect gradually; with a constant rate both are equal. Without momentum they are the same, and Keras keeps no
+    velocities.
     """
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
         """Update all variables; on TensorFlow with one fused kernel each, instead of Keras' eight operations."""
+        if not self.momentum:
+            super().apply(grads, trainable_variables)
+            return
         for gradient, variable, velocity in zip(grads, trainable_variables, self.momentums, strict=True):
             if not is_tensorflow():
                 velocity.assign(velocity.value * self.momentum + gradient)

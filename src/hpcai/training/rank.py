@@ -58,15 +58,16 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
         own = _report(placement, dataset, training, quietness, digest)
         write_json(own, arguments.raw / "ranks" / f"rank{ranks.rank}.json")
         collective.barrier()
+        if ranks.is_first:
+            write_json(report, arguments.raw / "training.json")
+        # Before the cleaning, which may take longer than ranks wait for each other at the end.
+        collective.stop()
     except BaseException:
         # The user must see the first error.
         with suppress(StagingError):
             dataset.clean()
         raise
     dataset.clean()
-    if ranks.is_first:
-        write_json(report, arguments.raw / "training.json")
-    collective.stop()
 
 
 def _require_plan(plan: RunPlan, ranks: Ranks, placement: Placement) -> None:

@@ -27,16 +27,25 @@ class Streams:
     dropout: int
 
 
-def seed_streams(seed: int, rank: int) -> Streams:
-    """Derive a rank's streams from the run's seed: all ranks share weights and order, but not dropout.
+def seed_streams(seed: int, rank: int, part: int = 0) -> Streams:
+    """Derive a rank's streams from the run's seed: all ranks share the weights, but not dropout.
 
-    Ranks that share samples also share dropout: ``rank`` is the number of their replica.
+    Parameters
+    ----------
+    seed
+        Of the run.
+    rank
+        Number of the rank's replica: ranks that share samples also share dropout.
+    part
+        Number of the part of the dataset that the rank can read; ranks with the same part share the order. Another
+        part needs an order of its own: the samples at one place of every part are neighbours of the whole dataset.
     """
 
     def draw(*key: int) -> int:
         return int(np.random.SeedSequence([seed, *key]).generate_state(1)[0]) % (2**31 - 1)
 
-    return Streams(weights=draw(0), order=draw(1), dropout=draw(2, rank))
+    order = draw(1, part) if part else draw(1)
+    return Streams(weights=draw(0), order=order, dropout=draw(2, rank))
 
 
 class Workload(ABC, Generic[Settings]):
@@ -104,7 +113,7 @@ class Workload(ABC, Generic[Settings]):
             Scalar string.
         seed
             Shape (2,) int32, for augmentation with ``tf.random.stateless_*``: different for each epoch and sample,
-            equal for any number of ranks. None in evaluation: nothing random.
+            equal for any number of ranks that share the files. None in evaluation: nothing random.
         """
 
     @property

@@ -62,7 +62,9 @@ def test_the_environment_for_processors_alone(site) -> None:
     missing = {name for name, part in found.items() if part.state == "missing"}
     assert missing == {"CUDA for the engine", "NCCL", "Horovod with NCCL"}
     assert all(MAKE in found[name].remedy for name in missing)
-    assert states(engines=frozenset({"tensorflow"}))["Horovod with NCCL"] == "not needed"
+    alone = states(engines=frozenset({"tensorflow"}))
+    assert alone["Horovod with NCCL"] == alone["NCCL"] == "not needed"
+    assert states(engines=frozenset({"tensorflow", "jax"}))["NCCL"] == "missing"
 
 
 @pytest.mark.parametrize(

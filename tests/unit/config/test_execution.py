@@ -7,6 +7,7 @@ from hpcai.config.execution import (
     EVALUATION_TOO_LARGE,
     HIERARCHICAL_BY_HOROVOD,
     NO_SKIPPING_BY_FP16,
+    NO_TOPOLOGY_OF_TENSORFLOW,
     NO_TOPOLOGY_ON_PROCESSORS,
     WHOLE_CUBES,
     check_execution,
@@ -29,7 +30,20 @@ def refusals(device: dict | None = None, ranks: int = 2, recipe: dict | None = N
         ({"evaluation_batch": 5}, [("evaluation_batch", EVALUATION_TOO_LARGE.code)]),
         ({"evaluation_cache": "memory", "training_cache": "memory"}, []),
         ({"allreduce_topology": "ring"}, [("allreduce_topology", NO_TOPOLOGY_ON_PROCESSORS.code)]),
-        ({"allreduce_topology": "tree", "device": GPU, "engine": "tensorflow"}, []),
+        *(
+            ({"allreduce_topology": way, "device": GPU, "engine": engine}, [])
+            for way in ("ring", "tree")
+            for engine in ("horovod", "jax")
+        ),
+        # TensorFlow's collectives take their own ring unless they are told to use NCCL, whose variables they ignore:
+        # the plan would record a topology that the run does not have.
+        *(
+            (
+                {"allreduce_topology": way, "device": GPU, "engine": "tensorflow"},
+                [("allreduce_topology", NO_TOPOLOGY_OF_TENSORFLOW.code)],
+            )
+            for way in ("ring", "tree", "hierarchical")
+        ),
         ({"allreduce_topology": "hierarchical", "device": GPU}, []),
         (
             {"allreduce_topology": "hierarchical", "device": GPU, "engine": "jax"},

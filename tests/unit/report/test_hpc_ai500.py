@@ -218,6 +218,14 @@ def test_a_topology_that_was_chosen_by_a_variable_is_collected(tmp_path: Path) -
     assert find(document, "Batch system").value == "Slurm, partition gpu; 1 of 1 runs"
 
 
+def test_tensorflow_has_its_ring_on_accelerators_too_and_reads_no_variables_of_nccl(tmp_path: Path) -> None:
+    provenance = make_provenance(command=COMMAND, environment={"NCCL_ALGO": "Tree"})
+    device = {**DECLARED["device"], "kind": "gpu"}
+    machine = make_machine(**{**DECLARED, "device": device, "accelerators_per_node": 4})
+    run = make_run(settings_of_point={"engine": "tensorflow"}, provenance=provenance, machine=machine)
+    assert find(build([run], tmp_path), "Topology").value == RINGS["tensorflow"]
+
+
 def test_each_engine_exchanges_in_its_own_way(tmp_path: Path) -> None:
     """Gloo's ring and Horovod's cycle are not said of runs that another engine made."""
     spawned = make_provenance(command=("python", "-m", "hpcai.training.spawn", *COMMAND[3:5], *COMMAND[6:]))
@@ -368,6 +376,17 @@ def test_scores_say_how_their_parts_are_known(tmp_path: Path) -> None:
     assert find(document, "Time to quality").note == CLOCK
     names = [column.name for column in document.parts[2].tables[0].columns]
     assert names[names.index("time to quality") + 1] == "of it evaluations"
+
+
+def test_a_quality_that_misses_its_target_does_not_look_met(tmp_path: Path) -> None:
+    runs = [make_run(), make_run("failed", repetition=2)]
+    scores = write_scores(runs, tmp_path / "scores.parquet")
+    rows = pd.read_parquet(scores)
+    rows.assign(quality=0.76296, quality_target=[0.763, None]).to_parquet(scores)
+    table = build(runs, tmp_path, run_scores=scores).parts[2].tables[0]
+    column = next(column for column in table.columns if column.name == "quality")
+    assert say(0.76296, column.unit, column.target) == "0.76296"
+    assert say(0.76296, column.unit) == "0.763"
 
 
 def test_only_failed_runs_give_a_document_that_says_so(tmp_path: Path) -> None:

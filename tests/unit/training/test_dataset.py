@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -17,19 +19,22 @@ from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
 from hpcai.data.stage import preflight, stage_shards
 from hpcai.data.stage_folder import own_stage
+from hpcai.training import loop
 from hpcai.training.collectives.base import Ranks
 from hpcai.training.dataset import Dataset, Sources
-from hpcai.training.input import Reading, Schedule, evaluation_batches, train_batches
+from hpcai.training.input import Reading, Schedule, epoch_order, evaluation_batches, train_batches
+from hpcai.training.loop import Outputs, Training
 from hpcai.training.registry import workload_of
+from hpcai.training.workload import seed_streams
 
 NODES = 2
 TRAIN, VALIDATION = 30, 14  # in 3 and 2 files: the nodes hold 20 and 10 training samples
 
 
-def split_plan(ranks: int = NODES) -> RunPlan:
+def split_plan(ranks: int = NODES, partition: str = "split") -> RunPlan:
     data = {"train_samples": TRAIN, "validation_samples": VALIDATION, "train_shards": 3, "validation_shards": 2}
     point = {"nodes": NODES, "ranks_per_node": ranks // NODES}
-    staging = {"partition": "split"}
+    staging = {"partition": partition}
     return image_plan(data=data, point=point, staging=staging, recipe={"global_batch": 8})
 
 
@@ -82,6 +87,30 @@ def test_nodes_that_hold_unequally_many_samples_take_equally_many_steps(nodes: l
     assert [len(numbers) for numbers in seen] == [12, 12]
     assert [len(set(numbers)) for numbers in seen] == [12, 10]
     assert not set(seen[0]) & set(seen[1])
+
+
+def seeds_of_ranks(nodes: list[Dataset], partition: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the seeds by which the loop orders and augments the training samples, of two ranks on each node."""
+    plan, found = split_plan(2 * NODES, partition), []
+    monkeypatch.setattr(loop, "steps_of", lambda _: SimpleNamespace(Engine=MagicMock()))
+    monkeypatch.setattr(loop, "train_batches", lambda *given: found.append(given[2].seed))
+    for rank in range(2 * NODES):
+        node, local_rank = divmod(rank, 2)
+        place = Ranks(rank, 2 * NODES, local_rank, 2, node, NODES)
+        dataset = Dataset(plan, place, nodes[node]._sources, threads=1)
+        outputs = Outputs(journal=MagicMock(), log=MagicMock(), profiler=MagicMock())
+        Training(workload_of(plan), place, dataset, outputs)._initialise()
+    return found
+
+
+def test_each_node_draws_its_part_in_an_order_of_its_own(nodes: list[Dataset], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies at one place of all parts are neighbours of the dataset: they must not meet in a batch each epoch."""
+    first, second, third, fourth = seeds_of_ranks(nodes, "split", monkeypatch)
+    alone = seed_streams(split_plan().seed or 0, 0).order
+    assert first == second == alone
+    assert third == fourth != first
+    assert (epoch_order(first, 1, 20).numpy() != epoch_order(third, 1, 20).numpy()).any()
+    assert seeds_of_ranks(nodes, "whole", monkeypatch) == [alone] * 2 * NODES
 
 
 def test_a_pack_of_other_data_is_refused(nodes: list[Dataset], tmp_path: Path) -> None:

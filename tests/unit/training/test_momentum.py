@@ -30,7 +30,7 @@ def test_a_changed_rate_acts_on_the_whole_velocity() -> None:
     assert np.abs(train(keras.optimizers.SGD(0.0, momentum=0.875), rates) - found).max() > 1e-2
 
 
-@pytest.mark.parametrize("momentum", [0.5, 0.9])
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 def test_with_a_constant_rate_it_is_keras_own(momentum: float) -> None:
     ours, keras_own = (train(kind(0.1, momentum=momentum), [0.1] * 5) for kind in (MomentumSGD, keras.optimizers.SGD))
     np.testing.assert_allclose(ours, keras_own, rtol=1e-5)

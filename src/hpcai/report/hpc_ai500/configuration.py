@@ -26,11 +26,11 @@ GROUPS = {
 RINGS: dict[Engine, str] = {
     "horovod": "ring: Gloo's default, which Horovod leaves as it is "
     "(horovod/common/ops/gloo_operations.cc, gloo/allreduce.cc); no record observes it",
-    "tensorflow": "ring: what TensorFlow takes where there is no NCCL "
+    "tensorflow": "ring: what TensorFlow takes unless NCCL is asked for "
     "(tensorflow/core/common_runtime/collective_param_resolver_local.cc); no record observes it",
     "jax": "ring: what XLA for processors asks Gloo for (xla/pjrt/cpu/gloo_collectives.cc); no record observes it",
 }
-"""How each engine exchanges on processors; Horovod if it does so over Gloo."""
+"""How each engine exchanges on processors, and TensorFlow on accelerators; Horovod if it does so over Gloo."""
 TOPOLOGY_VARIABLES = ("NCCL_ALGO", "HOROVOD_HIERARCHICAL_ALLREDUCE", "OMPI_MCA_coll_tuned_allreduce_algorithm")
 POINT_COLUMNS = (
     Column(name="variant"), Column(name="scale"), Column(name="engine"), Column(name="ranks"),
@@ -112,6 +112,8 @@ def _topology(evidence: Evidence) -> Item:
 
 
 def _chosen_topology(record: RunRecord) -> Iterator[str]:
+    if record.plan.point.engine == "tensorflow":
+        return  # it reads none of them
     for variable in TOPOLOGY_VARIABLES:
         if variable in record.provenance.environment:
             yield f"{variable}={record.provenance.environment[variable]}"
@@ -120,8 +122,12 @@ def _chosen_topology(record: RunRecord) -> Iterator[str]:
 def _ring_of(record: RunRecord) -> str:
     """Return what the run's engine does by itself; blank where a library decides."""
     engine = record.plan.point.engine
-    has_ring = _uses_gloo(record) if engine == "horovod" else record.plan.machine.device.kind == "cpu"
-    return RINGS[engine] if has_ring else ""
+    has_ring = {
+        "horovod": _uses_gloo(record),
+        "tensorflow": True,
+        "jax": record.plan.machine.device.kind == "cpu",
+    }
+    return RINGS[engine] if has_ring[engine] else ""
 
 
 def _uses_gloo(record: RunRecord) -> bool:

@@ -76,6 +76,9 @@ class Collectives(Protocol):
     def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
         """Return the rows of all ranks in rank order; ranks may have different numbers of rows."""
 
+    def tell(self, text: str, name: str) -> list[str]:
+        """Return the texts of all ranks in rank order; no accelerator takes part, nor is one needed."""
+
 
 Reduce = Callable[[Sequence[tf.Tensor], Reduction, str], list[tf.Tensor]]
 """`Collectives.reduce` of an engine."""

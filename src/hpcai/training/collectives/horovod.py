@@ -15,6 +15,8 @@ from hpcai.config.runs import Point
 from hpcai.training.collectives.base import Ranks, Reduction, rank_groups, summing_in_graph
 from hpcai.training.rendezvous import reveal_secret
 
+TEXT_BYTES = 512
+"""Length of the texts of `HorovodCollectives.tell` [byte]."""
 _OPERATIONS = {"sum": hvd.Sum, "mean": hvd.Average}
 
 
@@ -79,6 +81,13 @@ class HorovodCollectives:
     def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
         """Return the rows of all ranks in rank order."""
         return np.asarray(hvd.allgather(tf.constant(rows), name=name).numpy())
+
+    def tell(self, text: str, name: str) -> list[str]:
+        """Return the texts of all ranks; they travel in processor memory, so without NCCL."""
+        row = np.frombuffer(text.encode().ljust(TEXT_BYTES), np.uint8)
+        with tf.device("CPU:0"):
+            rows = self.gather(row[np.newaxis], name)
+        return [bytes(told).decode().rstrip() for told in rows]
 
 
 def _bits(rows: tf.Tensor) -> tf.Tensor:

@@ -8,6 +8,7 @@ by default.
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -67,22 +68,33 @@ class JaxCollectives:
 
     def __init__(self) -> None:
         self._ranks = Ranks(0, 1, 0, 1, 0, 1)
+        self._point: Point | None = None
 
     def start(self, point: Point | None) -> Ranks:
         """Join the other ranks at the address that rank 0 publishes at the rendezvous; a single rank skips this."""
+        self._point = point
         if not point or point.ranks > 1:
             self._ranks = places_of(os.environ, "jax")
         if self._ranks.size > 1:
             self._join()
-        self._mesh = mesh_of_ranks(point)
         return self._ranks
+
+    @cached_property
+    def _mesh(self) -> Mesh:
+        """The devices of all ranks, which JAX takes at the first exchange: the ranks can tell theirs before."""
+        return mesh_of_ranks(self._point)
 
     def _join(self) -> None:
         self._meeting = Meeting(self._ranks, os.environ, "jax")
         first, *_ = self._meeting.meet("addresses", free_address(os.environ))
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        # JAX would ask Slurm for this rank's device: it was chosen before, and Snakemake hides Slurm's local index.
         jax.distributed.initialize(
-            first, self._ranks.size, self._ranks.rank, initialization_timeout=round(MEETING_LIMIT_S)
+            first,
+            self._ranks.size,
+            self._ranks.rank,
+            cluster_detection_method="deactivate",
+            initialization_timeout=round(MEETING_LIMIT_S),
         )
 
     def stop(self) -> None:
@@ -131,6 +143,10 @@ class JaxCollectives:
         filled[: len(rows)] = rows
         every = self._gather_bytes(filled).view(rows.dtype).reshape(self._ranks.size, *filled.shape)
         return np.concatenate([part[:number] for part, number in zip(every, counts, strict=True)])
+
+    def tell(self, text: str, name: str) -> list[str]:
+        """Return the texts of all ranks, published at the rendezvous."""
+        return self._meeting.meet(name, text) if self._ranks.size > 1 else [text]
 
     def _gather_bytes(self, own: NDArray[np.generic]) -> NDArray[np.uint8]:
         """Return the bytes of all ranks' arrays, (ranks, bytes)."""

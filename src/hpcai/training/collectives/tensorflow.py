@@ -25,8 +25,10 @@ from hpcai.training.collectives.meeting import Meeting, free_address, places_of
 
 SILENCE_LIMIT_S = 7 * 86400.0
 """Heartbeat timeout of TensorFlow's coordination service [s]; longer than any limit of a run."""
-ALL_RANKS, OWN_GROUP = 1, 2
-"""Group keys: all ranks, and those that share batch-norm statistics or samples (plus the group number)."""
+ALL_RANKS, ON_HOSTS, OWN_GROUP = 1, 2, 3
+"""Group keys: all ranks on their devices, all ranks on their processors, and those that share batch-norm statistics or
+samples (plus the group number). TensorFlow refuses a group on devices of two types."""
+HOST = "CPU:0"
 REDUCIBLE = frozenset({tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64})
 
 
@@ -136,8 +138,12 @@ class TensorflowCollectives:
         return np.asarray(np.concatenate(parts).astype(rows.dtype))
 
     def _gather(self, own: NDArray[np.generic], name: str) -> NDArray[np.generic]:
-        operation = partial(tf.raw_ops.CollectiveGatherV2, ordering_token=[])
-        return np.asarray(self._run(operation, tf.constant(own), name).numpy())
+        with tf.device(HOST):
+            return np.asarray(self._run(_gathered_on_hosts, tf.constant(own), name, ON_HOSTS).numpy())
+
+    def tell(self, text: str, name: str) -> list[str]:
+        """Return the texts of all ranks, published at the rendezvous."""
+        return self._meeting.meet(name, text) if self._ranks.size > 1 else [text]
 
     def _reduce(self, own: tf.Tensor, reduction: Reduction, name: str) -> tf.Tensor:
         if self._ranks.size == 1:
@@ -169,6 +175,12 @@ class TensorflowCollectives:
         if known not in self._compiled:
             self._compiled[known] = tf.function(partial(call, key=next(self._keys)), autograph=False)
         return self._compiled[known](own)
+
+
+def _gathered_on_hosts(**arguments: object) -> tf.Tensor:
+    """Return the rows of all ranks, for values that come from NumPy and return to it."""
+    with tf.device(HOST):
+        return tf.raw_ops.CollectiveGatherV2(ordering_token=[], **arguments)
 
 
 def _outlast_pauses(ranks: int) -> None:

@@ -43,7 +43,7 @@ class OpenCatalystData(DataSettings):
 
     cutoff_angstrom: Positive = Field(default=6.0, description="Longest edge; the model's envelope ends there too.")
     max_neighbours: Count = Field(default=50, description="Nearest neighbours that an atom keeps.")
-    samples_per_file: Count = Field(default=4096, description="Graphs of one LMDB file (source: generate or download).")
+    samples_per_file: Count = Field(default=4096, description="Graphs of one LMDB file (source: generate).")
     capacity: GraphCapacity | None = Field(
         default=None, description="Blank: from the graph sizes in the dataset's manifest."
     )

@@ -2,10 +2,12 @@
 
 import json
 import math
+import os
 import sys
 
 import pytest
 
+from hpcai.core.accelerators import find_accelerators
 from hpcai.machine.ceilings.allreduce import NO_TIMELINE, OTHER_TRANSFERS, add_transfers, measure_allreduce
 from hpcai.machine.subprocess_measure import THIS_PYTHON
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
@@ -64,6 +66,18 @@ def test_other_engines_time_calls_and_say_that_they_have_no_timeline(engine):
     assert set(links["what"]) == {"call"}
     assert set(link_fit_rows(report, "x")["engine"]) == {engine}
     assert allreduce_ceiling(report, "x")["backend"].item() == engine
+
+
+@pytest.mark.skipif(bool(find_accelerators()), reason="the pretended accelerator hides no real one")
+def test_the_library_of_the_engine_is_told_its_accelerator(tmp_path, monkeypatch):
+    """TensorFlow sees no accelerator here; JAX takes what the driver lists."""
+    driver = tmp_path / "nvidia-smi"
+    driver.write_text("#!/bin/sh\necho 'GPU 0: pretended (UUID: GPU-aaaaaaaa-0000-1111-2222-333333333333)'\n")
+    driver.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    launch = (sys.executable, "-m", "hpcai.training.spawn", "-np", "1")
+    report = measure(launch, engine="jax", device="gpu")
+    assert (report.device, report.ranks, report.samples) == ("pretended", 1, ())
 
 
 @pytest.mark.parametrize(

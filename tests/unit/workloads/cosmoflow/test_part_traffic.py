@@ -1,11 +1,14 @@
 """Bytes that ranks sharing samples send in a step, compared with those that a real step exchanges."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from unit.training.training_plans import make_plan
 from unit.workloads.cosmoflow.parts import EDGE, SEEDS, Group, group, workload
 
+from hpcai.config.machine import Precision
 from hpcai.config.runs import RunPlan
 
 OFFICIAL = {"kernel": 3, "conv_layers": 5, "base_filters": 32, "dense": (128, 64)}
@@ -24,6 +27,14 @@ def test_the_official_cube() -> None:
     assert plan(4, precision="bf16").part_bytes == plan(4).part_bytes / 2
     assert plan(4, engine="tensorflow").part_bytes > plan(4).part_bytes
     assert plan(1).part_bytes == 0
+
+
+@pytest.mark.parametrize("precision", get_args(Precision))
+def test_numbers_of_every_precision_have_a_size(precision: str) -> None:
+    """The tables of runs ask for it in each record, shared samples or not."""
+    narrow = precision in {"bf16", "fp16"}
+    assert plan(2, precision=precision).part_bytes == plan(2).part_bytes / (2 if narrow else 1)
+    assert plan(1, precision=precision).part_bytes == 0
 
 
 @pytest.mark.parametrize(("parts", "kernel"), [(2, 3), (4, 3), (4, 2)])

@@ -95,6 +95,14 @@ def test_ranks_share_weights_and_order_but_not_dropout() -> None:
     assert seed_streams(8, 0).weights != first.weights
 
 
+def test_parts_of_a_dataset_have_orders_of_their_own_and_the_first_that_of_the_whole() -> None:
+    whole, *parts = seed_streams(7, 3), *(seed_streams(7, 3, part) for part in range(4))
+    assert parts[0] == whole
+    assert whole.order == int(np.random.SeedSequence([7, 1]).generate_state(1)[0]) % (2**31 - 1)
+    assert len({one.order for one in parts}) == len(parts)
+    assert {replace(one, order=0) for one in parts} == {replace(whole, order=0)}
+
+
 def test_loss_is_the_mean_squared_error_plus_l2_on_the_hidden_dense_kernels() -> None:
     plain, decayed = CosmoFlow(make_plan()), CosmoFlow(make_plan(recipe={"weight_decay": 0.01}))
     model = plain.build_model(SEEDS)

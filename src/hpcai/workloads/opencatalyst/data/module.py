@@ -42,8 +42,11 @@ class OpenCatalystDataModule(DataModule[OpenCatalystData]):
         return ()
 
     def split_files(self, split: Split) -> int | None:
-        """Return the number of LMDB files of a split; None for files made elsewhere."""
-        if self.settings.source == "existing":
+        """Return the number of LMDB files of a split; None unless they are generated.
+
+        A download has one for each published pair of files; their number is unknown before.
+        """
+        if self.settings.source != "generate":
             return None
         return -(-self.settings.samples(split) // self.settings.samples_per_file)
 
@@ -62,8 +65,8 @@ class OpenCatalystDataModule(DataModule[OpenCatalystData]):
         return -(-facts.records // MEMBER_GRAPHS)
 
     def split_members(self, split: Split) -> int | None:
-        """Return the number of TFRecord files of a split; None for files made elsewhere."""
-        if self.settings.source == "existing":
+        """Return the number of TFRecord files of a split; None unless its LMDB files are generated."""
+        if self.settings.source != "generate":
             return None
         whole, rest = divmod(self.settings.samples(split), self.settings.samples_per_file)
         return whole * -(-self.settings.samples_per_file // MEMBER_GRAPHS) + -(-rest // MEMBER_GRAPHS)

@@ -52,6 +52,19 @@ def test_workers_do_not_change_a_byte(generated: Path, tmp_path: Path) -> None:
     assert "EMT" in str(facts["potential"])
 
 
+def test_files_are_counted_only_where_they_are_made_here(generated: Path) -> None:
+    """A published pair becomes one file, however many graphs it holds."""
+    found = MODULE.find(generated)
+    assert {split: MODULE.split_files(split) for split in found} == {split: len(found[split]) for split in found}
+    members = {
+        split: sum(MODULE.member_count(MODULE.examine(generated / path)) for path in found[split]) for split in found
+    }
+    assert {split: MODULE.split_members(split) for split in found} == members
+    for elsewhere in ({"source": "download", "archives": ["oc_train", "oc_val"]}, {"source": "existing", "path": "x"}):
+        other = OpenCatalystDataModule(settings(**elsewhere))
+        assert [count(split) for count in (other.split_files, other.split_members) for split in found] == [None] * 4
+
+
 def test_slabs_are_what_they_should_be(generated: Path) -> None:
     graphs = graphs_of(generated, "train")
     assert [graph.fid for graph in graphs] == list(range(6))
