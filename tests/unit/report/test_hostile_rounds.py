@@ -37,6 +37,8 @@ def test_names_of_a_round_are_text_on_its_page(tmp_path: Path, kind: str) -> Non
             tmp_path / "tree", org=place, system=f"m {place}", scaling=scaling, benchmark="deepcam", logs=logs,
             description=description,
         )  # fmt: skip
+    # Runs of its own: the same ones again would be one result.
+    logs = [log_text("deepcam", seed=seed, epoch_s=200.0 + seed, number_of_nodes=1) for seed in range(11, 16)]
     write_tree(tmp_path / "tree", org=place, system="other", benchmark="deepcam", logs=logs, description=description)
     tables = analyse_tables(source_tables([read_checked_round(tmp_path / "tree", name=f"v2.0 {name}")]))
     write_tables(tables, tmp_path / "rounds_page/tables")
