@@ -137,11 +137,8 @@ def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Pa
     listed = zlib.compress("\0".join(map(str, files)).encode())
     task = ["prepare", "--scratch", str(scratch), *(["--announce"] if ranks.nodes > 1 else [])]
     found = _on_every_node(launcher, ranks, task, listed, PREPARE_LIMIT_S)
+    _warn(found.nodes, "broken runs")
     for facts in found.nodes:
-        if facts.problem:
-            logger.warning("%s: %s", facts.node, facts.problem)
-        if facts.ended:
-            logger.warning("%s: %s", facts.node, ENDED_LEFT(processes=facts.ended, left_by="broken runs"))
         if facts.swept:
             logger.warning("%s: removed %d staging folders of broken runs", facts.node, facts.swept)
     if found.problem:
@@ -178,14 +175,18 @@ def clean_nodes(launcher: str, ranks: Ranks, scratches: Sequence[Path], attempts
     listed = zlib.compress(json.dumps({"scratches": [*map(str, scratches)], "attempts": [*attempts]}).encode())
     found = _on_every_node(launcher, ranks, ["clean"], listed, CLEAN_LIMIT_S)
     left_by = f"attempt {attempts[0]}" if len(attempts) == 1 else f"the {len(attempts)} attempts of {ranks.name}"
-    for facts in found.nodes:
+    _warn(found.nodes, left_by)
+    if found.problem:
+        logger.warning("%s: %s", ranks.name, NOT_CLEANED(problem=found.problem))
+    return _lost(ranks, found)
+
+
+def _warn(nodes: Sequence[NodeFacts], left_by: str) -> None:
+    for facts in nodes:
         if facts.problem:
             logger.warning("%s: %s", facts.node, facts.problem)
         if facts.ended:
             logger.warning("%s: %s", facts.node, ENDED_LEFT(processes=facts.ended, left_by=left_by))
-    if found.problem:
-        logger.warning("%s: %s", ranks.name, NOT_CLEANED(problem=found.problem))
-    return _lost(ranks, found)
 
 
 def _lost(ranks: Ranks, found: _Answers) -> tuple[str, ...]:
