@@ -54,10 +54,9 @@ def name_lacking_cores():
 
 # A timed run has its nodes to itself: it takes every core, whatever their number.
 ALL_CORES = 1024
-# Time limits of jobs: a run's limit, plus time before and after it (caches, checksums); machine measurements.
-RUN_LIMIT_S = (
-    CAMPAIGN.study.limits.run_s * (1 + CAMPAIGN.study.limits.disturbance.repeats) + 600
-)
+# Time limits of jobs: a run and its repeats, with the time before and after it (caches, checksums); measurements of the
+# machine.
+RUN_LIMIT_S = CAMPAIGN.study.limits.longest_s + 600
 MACHINE_LIMIT_S = 3600
 # Tolerated use of a node by others during a measurement, and number of repetitions.
 TOLERANCE = CAMPAIGN.study.limits.disturbance.model_dump()

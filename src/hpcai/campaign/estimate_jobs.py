@@ -13,7 +13,6 @@ from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
-from hpcai.config.study import Limits
 from hpcai.core.errors import RecordError
 from hpcai.measure.publish import CAPTURE, INSTANCE
 from hpcai.records.files import RECORD, read_record
@@ -46,7 +45,7 @@ class Jobs:
     nodes
         Nodes of each job.
     limit_s
-        Longest time of a run with its repeats (:func:`longest_s`); None without a declared limit.
+        Longest time of a run with its repeats (`Limits.longest_s`); None without a declared limit.
     taken
         Cost of equal jobs; None if none was measured.
     parts
@@ -131,11 +130,6 @@ def key_of(plan: RunPlan) -> str:
     return plan.model_copy(update={"seed": None, "repetition": 1}).digest
 
 
-def longest_s(limits: Limits) -> float:
-    """Return the longest time of a run in its job, which repeats it if others disturb it [s]."""
-    return limits.run_s * (1 + limits.disturbance.repeats)
-
-
 def schedule_s(jobs: Sequence[tuple[float, int]], width: int, nodes: int) -> float:
     """Return the end of the last job if jobs start in order as soon as there is room.
 
@@ -166,7 +160,7 @@ def _jobs(stage: str, plan: RunPlan, counts: tuple[int, int], before: Mapping[st
     name = str(Path(plan.run_id).parent)
     what = f"{name} {plan.profile}" if plan.profile else name
     taken, parts = before.get(key_of(plan)), plan.instances or 1
-    return Jobs(stage, what, counts[0], counts[1], nodes, longest_s(plan.limits), taken, parts)
+    return Jobs(stage, what, counts[0], counts[1], nodes, plan.limits.longest_s, taken, parts)
 
 
 def _measured_files(campaign: Campaign) -> dict[str, dict[str, int]]:

@@ -41,6 +41,11 @@ class Limits(Settings):
     stall_s: Seconds = Field(default=600.0, gt=0, description="Maximum time without progress from rank 0.")
     disturbance: Tolerance = Tolerance()
 
+    @property
+    def longest_s(self) -> float:
+        """Longest time of a run in its job, which repeats it if others disturb it [s]."""
+        return self.run_s * (1 + self.disturbance.repeats)
+
 
 class Study(Settings):
     """One study file."""
