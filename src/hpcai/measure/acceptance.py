@@ -13,8 +13,8 @@ from hpcai.config.machine import this_node
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message, at
 from hpcai.measure.acceptance_links import measure_links
-from hpcai.measure.acceptance_nodes import NO_TIME, Asked, Clock, measure_alone, measure_shared
-from hpcai.measure.acceptance_training import Until, train_for_acceptance
+from hpcai.measure.acceptance_nodes import Asked, Clock, measure_alone, measure_shared
+from hpcai.measure.acceptance_training import train_for_acceptance
 from hpcai.measure.claim import at_work
 from hpcai.measure.container import require_modules
 from hpcai.measure.provenance import code_facts
@@ -55,7 +55,7 @@ def measure_machine(asked: Asked) -> Measured:
         series += measure_shared(asked, _fit(hosts, series), clock)
         series += measure_links(asked, _fit(hosts, series), clock)
         means = (asked.inputs, asked.launcher, guard)
-        end = Until(clock.end_s(TRAINING_END), NO_TIME(used=TRAINING_END))
+        end = clock.until(TRAINING_END)
         series += train_for_acceptance(asked.plan, settings, _fit(hosts, series), means, asked.folder, end)
     commit, dirty, lock = code_facts()
     return Measured(

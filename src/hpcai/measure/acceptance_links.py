@@ -15,7 +15,7 @@ from hpcai.core.errors import LaunchError
 from hpcai.launchers.ranks import Ranks
 from hpcai.launchers.registry import launch_command
 from hpcai.machine.ceilings.allreduce import measure_allreduce_in
-from hpcai.measure.acceptance_nodes import NO_FILE, NO_TIME, Asked, Clock, failed
+from hpcai.measure.acceptance_nodes import NO_FILE, Asked, Clock, failed
 from hpcai.measure.container import contained
 from hpcai.metrics.acceptance import BANDWIDTH, LATENCY
 from hpcai.metrics.profiles.link import AllreduceReport
@@ -70,13 +70,14 @@ _Measure = Callable[[Asked, tuple[str, ...]], list[Series]]
 
 def measure_links(asked: Asked, hosts: Sequence[str], clock: Clock) -> Iterator[Series]:
     """Yield latency and bandwidth of pairs, then of rings; those of a round are measured at the same time."""
+    until = clock.until(LINKS_END)
     rounds: list[tuple[_Measure, Sequence[tuple[str, ...]]]] = [
         (_pair, pairs) for pairs in chosen_rounds(hosts, asked.settings.pair_rounds)
     ]
     rounds += [(_ring, rings) for rings in rings_of(hosts, asked.settings.ring_nodes)]
     for number, (measure, links) in enumerate(rounds, 1):
-        if time.monotonic() > clock.end_s(LINKS_END):
-            logger.warning("links, rounds %d to %d: %s", number, len(rounds), NO_TIME(used=LINKS_END))
+        if time.monotonic() > until.end_s:
+            logger.warning("links, rounds %d to %d: %s", number, len(rounds), until.words)
             return
         logger.info("links, round %d: %s", number, ", ".join(map(" + ".join, links)))
         yield from _round(asked, partial(measure, asked), links)

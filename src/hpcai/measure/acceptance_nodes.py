@@ -12,7 +12,7 @@ from hpcai.config.acceptance import Acceptance
 from hpcai.config.machine import scratch_path
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import RecordError
-from hpcai.core.messages import Message
+from hpcai.core.messages import Message, Said
 from hpcai.machine.acceptance import ALONE, MEASURES, MODULE, NodeSeries, result_file
 from hpcai.machine.ceilings.allreduce import run_launcher
 from hpcai.measure.container import contained
@@ -60,15 +60,23 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Until:
+    """When a stage must have ended [s, monotonic], and what is said of what has no time."""
+
+    end_s: float
+    words: Said
+
+
+@dataclass(frozen=True)
 class Clock:
     """Start and length of an acceptance [s, monotonic]."""
 
     started_s: float
     limit_s: float
 
-    def end_s(self, share: float) -> float:
-        """Return the time at which a share of the limit is over [s, monotonic]."""
-        return self.started_s + share * self.limit_s
+    def until(self, share: float) -> Until:
+        """Return the time at which a share of the limit is over."""
+        return Until(self.started_s + share * self.limit_s, NO_TIME(used=share))
 
 
 @dataclass(frozen=True)
@@ -77,9 +85,7 @@ class _Turns:
 
     at_once: int
     passes: int
-    end_s: float
-    used: float
-    """Share of the time limit that is over then."""
+    until: Until
 
 
 def measure_alone(asked: Asked, hosts: Sequence[str], clock: Clock) -> Iterator[Series]:
@@ -87,7 +93,7 @@ def measure_alone(asked: Asked, hosts: Sequence[str], clock: Clock) -> Iterator[
     settings = asked.settings
     at_once = settings.at_once or len(hosts)
     passes = settings.passes if at_once < len(hosts) else 1
-    yield from _on_nodes(asked, hosts, ALONE, _Turns(at_once, passes, clock.end_s(ALONE_END), ALONE_END))
+    yield from _on_nodes(asked, hosts, ALONE, _Turns(at_once, passes, clock.until(ALONE_END)))
 
 
 def _on_nodes(asked: Asked, hosts: Sequence[str], parts: Sequence[str], turns: _Turns) -> Iterator[Series]:
@@ -110,7 +116,7 @@ def _on_nodes(asked: Asked, hosts: Sequence[str], parts: Sequence[str], turns: _
     yield from map(_joined, found.values())
     if not found:
         for host in hosts:
-            late = _failed_parts(host, parts, NO_TIME(used=turns.used))
+            late = _failed_parts(host, parts, turns.until.words)
             yield from (one.model_copy(update={"failed": False}) for one in late)
 
 
@@ -118,7 +124,7 @@ def _pass(asked: Asked, hosts: Sequence[str], parts: Sequence[str], turns: _Turn
     """Return what all nodes measured in one turn each; None if there was no time for all of them."""
     found: list[Series] = []
     for start in range(0, len(hosts), turns.at_once):
-        if time.monotonic() > turns.end_s:
+        if time.monotonic() > turns.until.end_s:
             return None
         group = hosts[start : start + turns.at_once]
         found += _on_group(asked, group, parts, asked.settings.measure_s / turns.passes)
@@ -127,15 +133,15 @@ def _pass(asked: Asked, hosts: Sequence[str], parts: Sequence[str], turns: _Turn
 
 def measure_shared(asked: Asked, hosts: Sequence[str], clock: Clock) -> Iterator[Series]:
     """Yield the rates of the storage that nodes share: one after the other, more at once where that takes too long."""
-    settings, end_s = asked.settings, clock.end_s(SHARED_END)
+    settings, until = asked.settings, clock.until(SHARED_END)
     at_once, passes = 1, settings.passes if len(hosts) > 1 else 1
     if len(hosts) > 1:
         started_s = time.monotonic()
         first = [*_on_group(asked, hosts[:1], ("shared",), settings.measure_s / passes)]
         turn_s = time.monotonic() - started_s
         if not any(one.failed for one in first):
-            at_once, passes = turns_that_fit(len(hosts), passes, turn_s, end_s - time.monotonic())
-    yield from _on_nodes(asked, hosts, ("shared",), _Turns(at_once, passes, end_s, SHARED_END))
+            at_once, passes = turns_that_fit(len(hosts), passes, turn_s, until.end_s - time.monotonic())
+    yield from _on_nodes(asked, hosts, ("shared",), _Turns(at_once, passes, until))
 
 
 def turns_that_fit(nodes: int, passes: int, turn_s: float, left_s: float) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +12,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.errors import DatasetError, LaunchError, MissingExtraError, ParseError, StagingError
 from hpcai.core.messages import Message, Said
 from hpcai.launchers.ranks import Ranks
+from hpcai.measure.acceptance_nodes import Until
 from hpcai.measure.attempts import attempt_name
 from hpcai.measure.claim import Guard
 from hpcai.measure.container import require_training
@@ -44,14 +44,6 @@ Means = tuple[Inputs, str, Guard]
 """The data, the launcher, and what may end a training."""
 Place = tuple[str, ...]
 """Nodes that train together."""
-
-
-@dataclass(frozen=True)
-class Until:
-    """When trainings must have ended [s, monotonic], and what is said of those that have no time."""
-
-    end_s: float
-    words: Said
 
 
 def train_for_acceptance(

@@ -16,8 +16,17 @@ from hpcai.core.errors import LaunchError
 from hpcai.measure import acceptance, acceptance_links, acceptance_nodes, acceptance_training
 from hpcai.measure.acceptance import NEEDS_A_JOB, TOO_FEW_NODES, hosts_to_accept
 from hpcai.measure.acceptance_links import chosen_rounds, rings_of, tournament
-from hpcai.measure.acceptance_nodes import NO_TIME, Asked, Clock, _on_nodes, _Turns, measure_shared, turns_that_fit
-from hpcai.measure.acceptance_training import MACHINE, NO_BATCH, NODE, Until, _sized, train_for_acceptance
+from hpcai.measure.acceptance_nodes import (
+    NO_TIME,
+    Asked,
+    Clock,
+    Until,
+    _on_nodes,
+    _Turns,
+    measure_shared,
+    turns_that_fit,
+)
+from hpcai.measure.acceptance_training import MACHINE, NO_BATCH, NODE, _sized, train_for_acceptance
 from hpcai.measure.inputs import Inputs
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.room import NoRoomError
@@ -75,8 +84,12 @@ def asked(tmp_path):
     return Asked(plan, Acceptance(), Inputs((), tmp_path / "manifest.json", None), "horovodrun", tmp_path)
 
 
+def turns(at_once, passes, end_s=math.inf):
+    return _Turns(at_once, passes, Until(end_s, NO_TIME(used=0.5)))
+
+
 def once(at_once):
-    return _Turns(at_once, 1, math.inf, 0.5)
+    return turns(at_once, 1)
 
 
 PROGRAM = """
@@ -114,8 +127,7 @@ def test_nodes_that_take_turns_are_measured_in_passes(asked, monkeypatch):
 
     monkeypatch.setattr(acceptance_nodes, "_on_group", measure)
     passes = asked.settings.passes
-    turns = _Turns(1, passes, math.inf, 0.5)
-    found = {one.subject: one.values for one in _on_nodes(asked, ["a", "b"], ("compute",), turns)}
+    found = {one.subject: one.values for one in _on_nodes(asked, ["a", "b"], ("compute",), turns(1, passes))}
     assert order == [(node, asked.settings.measure_s / passes) for _ in range(passes) for node in ("a", "b")]
     assert found == {"a": tuple(range(1, 2 * passes, 2)), "b": ()}  # medians of turns; one failed turn of b
 
@@ -142,7 +154,7 @@ def test_a_node_that_failed_has_no_further_turn(asked, monkeypatch):
         yield rate(group[0], failed=True) if group == ["b"] else rate(group[0], 1.0)
 
     monkeypatch.setattr(acceptance_nodes, "_on_group", measure)
-    found = {one.subject: one for one in _on_nodes(asked, ["a", "b"], ("compute",), _Turns(1, 3, math.inf, 0.5))}
+    found = {one.subject: one for one in _on_nodes(asked, ["a", "b"], ("compute",), turns(1, 3))}
     assert order == ["a", "b", "a", "a"]
     assert found["b"].failed
     assert len(found["a"].values) == 3
@@ -164,9 +176,9 @@ def time_of_turns(monkeypatch):
 
 
 def test_a_pass_that_lacks_time_for_all_nodes_counts_for_none(asked, time_of_turns):
-    found = [*_on_nodes(asked, ["a", "b", "c"], ("compute",), _Turns(1, 3, 45.0, 0.5))]
+    found = [*_on_nodes(asked, ["a", "b", "c"], ("compute",), turns(1, 3, 45.0))]
     assert [(one.subject, len(one.values)) for one in found] == [("a", 1), ("b", 1), ("c", 1)]
-    none = [*_on_nodes(asked, ["a", "b", "c"], ("compute",), _Turns(1, 3, 65.0, 0.5))]
+    none = [*_on_nodes(asked, ["a", "b", "c"], ("compute",), turns(1, 3, 65.0))]
     assert {(one.subject, one.values, one.failed) for one in none} == {(node, (), False) for node in "abc"}
     assert {NO_TIME.find_in(one.reason)["used"] for one in none} == {"50%"}
 
