@@ -95,8 +95,8 @@ def two_ranks(cubes: Prepared, engine: str) -> Run:
 @pytest.fixture(scope="session")
 def converged(cubes: Prepared, engine: str) -> Run:
     """Staging, mixed precision, half-precision gradients and dropout together, until the official target is reached."""
-    recipe = {"global_batch": 8, "base_batch": 8, "base_learning_rate": 0.01, "warmup_epochs": 1, "max_epochs": 60}
-    model = {"conv_layers": 4, "base_filters": 8, "dense": [32, 16], "dropout": 0.05}
+    recipe = {"global_batch": 8, "base_batch": 8, "base_learning_rate": 0.04, "warmup_epochs": 1, "max_epochs": 60}
+    model = {"conv_layers": 4, "base_filters": 8, "dense": [32, 16], "dropout": 0.02}
     point = {"precision": "bf16", "compression": "fp16"}
     plan = small_plan(2, engine, model=model, recipe=recipe, point=point, target={"value": 0.124}, staging=STAGED)
     return cubes.run(f"converged_{engine}", plan)
