@@ -27,7 +27,7 @@ from hpcai.config.benchmark import SPLITS, PackSettings
 from hpcai.data.manifest import Manifest, ManifestHeader, make_manifest
 from hpcai.data.member_codec import Codec
 from hpcai.data.pack import PACKED, pack_dataset, read_pack
-from hpcai.data.stage import clean_stage, node_pieces, preflight, stage_shards
+from hpcai.data.stage import clean_stage, node_part, preflight, stage_shards
 from hpcai.data.tfrecord import read_file, write_records
 from hpcai.measure.page_cache import drop_page_cache
 from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
@@ -183,7 +183,7 @@ def _disk_of(folder: Path) -> str:
 def check_staged(manifest: Manifest, root: Path, source: Path, target: Path) -> None:
     """Compare every staged file with its sample, byte for byte, outside the timing."""
     pack = read_pack(source / PACKED)
-    names = [piece.member.name for split in SPLITS for piece in node_pieces(pack, split, 0, 1, "whole")]
+    names = [piece.member.name for split in SPLITS for piece in node_part(pack, split, 0, 1, "whole").pieces]
     assert len(names) == len(manifest.entries)
     assert all(read_file(target / name) == read_file(root / name) for name in names[:: max(1, len(names) // 32)])
 

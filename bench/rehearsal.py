@@ -25,7 +25,7 @@ from hpcai.data.module import DataModule, file_checksum
 from hpcai.data.pack import PACKED, pack_dataset, read_pack, require_same
 from hpcai.data.prepare import MANIFEST, prepare_dataset
 from hpcai.data.shards import PARTIAL, plan_shards
-from hpcai.data.stage import NO_ROOM, node_pieces, preflight, stage_shards
+from hpcai.data.stage import NO_ROOM, node_part, preflight, stage_shards
 from hpcai.data.texts import Paths
 from hpcai.data.tfrecord import encode_records
 from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
@@ -153,7 +153,7 @@ def start_rank(manifest_path: Path, pack_path: Path, node: Path) -> tuple[float,
     manifest, packed = read_manifest(manifest_path), read_pack(pack_path)
     require_same(packed, manifest, pack_path)
     for split in OFFICIAL_FILES:
-        pieces = node_pieces(packed, split, 0, NODES, "split")
+        pieces = node_part(packed, split, 0, NODES, "split").pieces
         offsets, records = pieces.members.lists("record_offsets")
         assert len(Paths(node, pieces.members, "name")) == len(records) == -(-len(packed.members(split)) // NODES)
         assert records.sum() == len(offsets)

@@ -8,7 +8,6 @@ rule prepare_data:
     log:
         "logs/prepare_data/{dataset}.log",
     priority: DATA_FIRST
-    retries: 2
     conda:
         "../../envs/hpcai.yaml"
     envmodules:

@@ -43,8 +43,8 @@ class UnpackLimits:
     ratio: float = 100.0
 
 
-def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimits) -> int:
-    """Unpack an untrusted archive, and return the number of files.
+def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimits) -> None:
+    """Unpack an untrusted archive.
 
     Parameters
     ----------
@@ -84,7 +84,6 @@ def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimi
             f"{archive}: after {len(names)} members: found damage ({error}), expected a whole {form} archive; "
             "fetch it again"
         ) from error
-    return sum((folder / name).is_file() for name in names)
 
 
 class _Meter(io.RawIOBase):

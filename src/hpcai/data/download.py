@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import shutil
 import tarfile
 import time
 from collections.abc import Mapping
@@ -47,6 +48,14 @@ OTHER_SIZE_THERE = Message(
     "download.other_size_there",
     "found {found_bytes} bytes on the server, expected {expected_bytes}; correct the bytes in datasets.tsv if the "
     "publisher replaced the file",
+)
+NO_ROOM = Message(
+    "download.no_room", "found {free_bytes} bytes free, expected {needed_bytes} for the rest of {file}; make room there"
+)
+OTHER_STATUS = Message(
+    "download.other_status",
+    "found HTTP status {status} {reason}, expected 200; correct the address in datasets.tsv, or fetch {file} by hand "
+    "and put it into {folder}{before}",
 )
 OTHER_SIZE = Message("download.other_size", "found {found_bytes} bytes, expected {expected_bytes}{moved}")
 OTHER_CHECKSUM = Message("download.other_checksum", "found {algorithm} {found}, expected {expected}{moved}")
@@ -235,6 +244,7 @@ class _Download:
                 length = response.headers.get("Content-Length", "")
                 total_bytes = int(length) if length.isdecimal() else None
             self._check_size(total_bytes)
+            self._require_room(total_bytes or self._archive.bytes or 0)
             state = _Part(url=self._archive.url, guard=_guard(response.headers), total_bytes=total_bytes)
             self._receive(response, start, known if known and start else state)
 
@@ -254,10 +264,12 @@ class _Download:
             self._part.unlink(missing_ok=True)
             raise _InterruptedError("the server has fewer bytes than were already received; starting again")
         if status not in {requests.codes.ok, requests.codes.partial_content}:
-            raise DatasetError(
-                f"{self._archive.url}: found HTTP status {status} {response.reason}, expected 200; "
-                "correct the address in datasets.tsv"
-            )
+            wrong = sorted(file.name for file in self._part.parent.glob(f"{self._archive.file}.quarantine-*"))
+            words = OTHER_STATUS(
+                status=status, reason=response.reason, file=self._archive.file, folder=self._part.parent,
+                before=f"; the last one there was wrong and is now {wrong[-1]}" if wrong else "",
+            )  # fmt: skip
+            raise DatasetError(at(self._archive.url, words))
 
     def _check_content(self, response: requests.Response) -> None:
         """Refuse anything but the file itself: its size and checksum would be those of other bytes."""
@@ -278,6 +290,13 @@ class _Download:
         if None not in {total_bytes, self._archive.bytes} and total_bytes != self._archive.bytes:
             words = OTHER_SIZE_THERE(found_bytes=total_bytes, expected_bytes=self._archive.bytes)
             raise DatasetError(at(self._archive.url, words))
+
+    def _require_room(self, total_bytes: int) -> None:
+        """Refuse a file that does not fit before its first byte; what is there of it is continued or overwritten."""
+        needed_bytes, folder = total_bytes - self._size(), self._part.parent
+        if needed_bytes > (free_bytes := shutil.disk_usage(folder).free):
+            words = NO_ROOM(free_bytes=free_bytes, needed_bytes=needed_bytes, file=self._archive.file)
+            raise DatasetError(at(str(folder), words))
 
     def _receive(self, response: requests.Response, start: int, state: _Part) -> None:
         write_atomically(_sidecar(self._part), state.model_dump_json().encode())

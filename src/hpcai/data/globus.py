@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from hpcai.config.base import Settings
 from hpcai.core.errors import DatasetError
+from hpcai.core.files import write_atomically
 from hpcai.core.messages import Message, at
 from hpcai.data.catalogue import Archive
+from hpcai.data.tabled import read_json
 
 logger = logging.getLogger(__name__)
 BY_HAND = Message(
@@ -24,6 +27,17 @@ TOKEN, COLLECTION = "GLOBUS_TRANSFER_TOKEN", "GLOBUS_COLLECTION"
 """Environment variables: an access token of the transfer service, and the collection that shows this file system."""
 _SITE = "app.globus.org"
 _POLL_S, _TELL_S = 10, 60
+_NOT_KNOWN = {403, 404}
+"""Statuses for a task that the service has forgotten, or that belongs to another user."""
+
+
+class _Task(Settings):
+    """A submitted transfer: its task, and from which address into which folder of which collection it writes."""
+
+    url: str
+    collection: str
+    target: str
+    task: str
 
 
 def collection_of(archive: Archive) -> str:
@@ -35,7 +49,8 @@ def collection_of(archive: Archive) -> str:
 def fetch_folder(archive: Archive, folder: Path) -> Path:
     """Transfer a folder with Globus, which verifies the checksum of every file, and return its path.
 
-    A transfer that was interrupted sends only what is missing or differs. The caller examines all samples.
+    A transfer outlasts this process: a later call waits for it, or takes what it has brought. One that failed is
+    submitted again and sends only what is missing or differs. The caller examines all samples.
 
     Parameters
     ----------
@@ -59,22 +74,25 @@ def fetch_folder(archive: Archive, folder: Path) -> Path:
         command = f"globus transfer --recursive --sync-level checksum {places}"
         raise DatasetError(at(archive.url, BY_HAND(lacking=", ".join(lacking), command=command)))
     folder.mkdir(parents=True, exist_ok=True)
-    _transfer(archive, source, own, target)
+    _transfer(archive, own, target)
     return target
 
 
-def _transfer(archive: Archive, source: str, own: str, target: Path) -> None:
+def forget_transfer(target: Path) -> None:
+    """Let the next `fetch_folder` compare every file again, because what a transfer has brought is not as expected."""
+    _record(target).unlink(missing_ok=True)
+
+
+def _record(target: Path) -> Path:
+    return target.with_name(target.name + ".globus-task.json")
+
+
+def _transfer(archive: Archive, own: str, target: Path) -> None:
     import globus_sdk
 
     client = globus_sdk.TransferClient(authorizer=globus_sdk.AccessTokenAuthorizer(os.environ[TOKEN]))
-    request = globus_sdk.TransferData(
-        source_endpoint=source, destination_endpoint=own, label=f"hpcai {archive.dataset}", sync_level="checksum",
-        verify_checksum=True,
-    )  # fmt: skip
-    request.add_item(f"/{archive.file}", str(target), recursive=True)
     try:
-        task = client.submit_transfer(request)["task_id"]
-        logger.info("%s: Globus transfer %s to %s", archive.dataset, task, target)
+        task = _earlier_task(client, archive, own, target) or _submitted_task(client, archive, own, target)
         while not client.task_wait(task, timeout=_TELL_S, polling_interval=_POLL_S):
             _tell(archive, client.get_task(task))
         ended = client.get_task(task)
@@ -90,6 +108,44 @@ def _transfer(archive: Archive, source: str, own: str, target: Path) -> None:
             again="what has arrived is not sent again",
         )  # fmt: skip
         raise DatasetError(at(archive.url, words))
+
+
+def _earlier_task(client: Any, archive: Archive, own: str, target: Path) -> str:  # noqa: ANN401  a class of an extra
+    """Return the task that an earlier process submitted for this folder, unless it failed; else a blank."""
+    import globus_sdk
+
+    record = _record(target)
+    if not record.exists():
+        return ""
+    known = read_json(record, _Task, f"remove {record}")
+    if known != _Task(url=archive.url, collection=own, target=str(target), task=known.task):
+        return ""
+    try:
+        status = client.get_task(known.task)["status"]
+    except globus_sdk.TransferAPIError as error:
+        if error.http_status in _NOT_KNOWN:
+            return ""
+        raise
+    if status == "FAILED" or (status == "SUCCEEDED" and not target.is_dir()):
+        return ""
+    logger.info("%s: Globus transfer %s of an earlier start: %s", archive.dataset, known.task, status)
+    return known.task
+
+
+def _submitted_task(client: Any, archive: Archive, own: str, target: Path) -> str:  # noqa: ANN401  a class of an extra
+    """Submit the transfer, and note its task beside the folder."""
+    import globus_sdk
+
+    request = globus_sdk.TransferData(
+        source_endpoint=collection_of(archive), destination_endpoint=own, label=f"hpcai {archive.dataset}",
+        sync_level="checksum", verify_checksum=True,
+    )  # fmt: skip
+    request.add_item(f"/{archive.file}", str(target), recursive=True)
+    task = str(client.submit_transfer(request)["task_id"])
+    noted = _Task(url=archive.url, collection=own, target=str(target), task=task)
+    write_atomically(_record(target), (noted.model_dump_json(indent=1) + "\n").encode())
+    logger.info("%s: Globus transfer %s to %s", archive.dataset, task, target)
+    return task
 
 
 def _tell(archive: Archive, state: Any) -> None:  # noqa: ANN401  a response of the service

@@ -111,12 +111,16 @@ class Manifest(ManifestHeader):
         return Path(self.samples_root) if self.samples_root else manifest_path.parent
 
 
+Keep = Callable[[Split, Table[FileEntry]], Table[FileEntry]]
+
+
 def make_manifest(
     header: ManifestHeader,
     module: DataModule[Any],
     root: Path,
     files: Mapping[Split, Sequence[str]],
     progress: Callable[[int], None] | None = None,
+    keep: Keep = lambda _, entries: entries,
 ) -> Manifest:
     """Read every file of a dataset, check its samples, and record sizes, checksums and statistics.
 
@@ -132,6 +136,8 @@ def make_manifest(
         Sorted paths per split.
     progress
         Called with the number of files examined since the last call.
+    keep
+        Returns the first of a split's files that belong to the dataset; by default all do. Statistics are theirs.
 
     Raises
     ------
@@ -146,11 +152,17 @@ def make_manifest(
             problems += damage
         samples |= examination.samples
     _refuse(root, problems)
-    entries, first, splits = Table.stacked(FileEntry, tables), 0, {}
+    entries, first, splits = Table.stacked(FileEntry, tables), 0, dict[Split, Table[FileEntry]]()
     for split, paths in files.items():
-        splits[split], first = entries[first : first + len(paths)], first + len(paths)
-    statistics = module.statistics(root, files, samples)
+        splits[split], first = keep(split, entries[first : first + len(paths)]), first + len(paths)
+    kept = {split: files[split][: len(own)] for split, own in splits.items()}
+    statistics = module.statistics(root, kept, samples, records_of(splits))
     return Manifest.model_validate({**header.model_dump(), "splits": splits, "statistics": statistics})
+
+
+def records_of(splits: Mapping[Split, Table[FileEntry]]) -> dict[Split, list[int]]:
+    """Return the number of samples of each file."""
+    return {split: entries.numbers("records").tolist() for split, entries in splits.items()}
 
 
 def _entries(

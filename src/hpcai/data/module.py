@@ -85,9 +85,11 @@ class DataModule(ABC, Generic[Data]):
     """
 
     sidecars: ClassVar[tuple[str, ...]] = ()
-    """Files directly in the root that belong to the dataset but hold no samples, such as ``stats.h5``."""
+    """Files without samples, such as ``stats.h5``; a prepared dataset has them in its root."""
     one_sample_per_file: ClassVar[bool] = False
     """Whether only as many files as needed are examined."""
+    member_samples: ClassVar[int | None] = None
+    """Most samples of a member, if earlier versions had another number: a packing that they began starts again."""
 
     def __init__(self, settings: Data) -> None:
         self.settings = settings
@@ -177,6 +179,7 @@ class DataModule(ABC, Generic[Data]):
         root: Path,  # noqa: ARG002
         found: Found,  # noqa: ARG002
         examined: Mapping[str, Sequence[Any]] | None = None,  # noqa: ARG002
+        records: Mapping[Split, Sequence[int]] | None = None,  # noqa: ARG002
     ) -> dict[str, tuple[float, ...]]:
         """Return the statistics of the training split that training needs (means, extremes), by name.
 
@@ -185,9 +188,11 @@ class DataModule(ABC, Generic[Data]):
         Parameters
         ----------
         root, found
-            Folder and sample files.
+            Folder, and the sample files that belong to the dataset.
         examined
             What the later `steps` of files returned, in order, by path, as far as it is known.
+        records
+            Number of samples of each file, if it is known.
 
         Raises
         ------
@@ -195,6 +200,18 @@ class DataModule(ABC, Generic[Data]):
             If a required statistic is missing or not finite.
         """
         return {}
+
+    def sidecar(self, root: Path, name: str, found: Found) -> Path:  # noqa: ARG002
+        """Return the place of one of the `sidecars`; by default it is the root.
+
+        Parameters
+        ----------
+        root, found
+            Folder and sample files.
+        name
+            Name of the file.
+        """
+        return root / name
 
     def arrange(self, archives: Sequence[tuple[Archive, Path]], folder: Path, content_bytes: int) -> None:
         """Arrange downloaded files in the official layout below the empty ``folder``; by default, unpack each archive.

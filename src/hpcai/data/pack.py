@@ -40,9 +40,10 @@ def pack_dataset(
 ) -> PackManifest:
     """Pack a dataset into shards and write packed.json last.
 
-    File i of a split goes to shard i modulo the number of shards. If the number of nodes divides the number of shards,
-    a node's part of a split dataset is a set of whole shards. Files fewer than shards are cut instead: each shard takes
-    an equal run of their members. Equal input gives bit-identical shards, also after a kill: the next call continues.
+    File i of a split goes to shard i modulo the number of shards. If the number of nodes divides the number of shards
+    and each file has one sample, a node's part of a split dataset is a set of whole shards. Files fewer than shards are
+    cut instead: each shard takes an equal run of their members. Equal input gives bit-identical shards, also after a
+    kill: the next call continues.
 
     Parameters
     ----------

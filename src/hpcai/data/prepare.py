@@ -1,11 +1,11 @@
 """Prepare a dataset: generate, download or scan it, verify every file, and write its manifest."""
 
+import json
 import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hpcai.config.benchmark import SPLITS, DataSettings, Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Message, at
 from hpcai.data.catalogue import Archive, read_catalogue
+from hpcai.data.examine import in_parallel
 from hpcai.data.manifest import (
     FileEntry,
     Manifest,
@@ -22,10 +23,12 @@ from hpcai.data.manifest import (
     Source,
     make_manifest,
     read_manifest,
+    records_of,
     verify_dataset,
     write_manifest,
 )
 from hpcai.data.module import DataModule, Found
+from hpcai.data.partial import Partial, partial_folder
 from hpcai.data.table import Table
 from hpcai.data.texts import Texts
 
@@ -41,7 +44,6 @@ OTHER_SAMPLES = Message(
 )
 MANIFEST = "manifest.json"
 _SOURCES: dict[str, Source] = {"generate": "generated", "download": "downloaded", "existing": "existing"}
-_PARTIAL = ".partial"
 _ARCHIVE_FOLDER = "archive"
 _PROGRESS_S = 5.0
 
@@ -152,35 +154,53 @@ class _Preparation:
         manifest = Manifest.model_validate({**header.model_dump(), **facts})
         samples = verify_dataset(manifest, self._module, root, _Progress("verified", len(manifest.entries)))
         chosen = {split: entries.texts("path") for split, entries in splits.items()}
-        return manifest.model_copy(update={"statistics": self._module.statistics(root, chosen, samples)})
+        statistics = self._module.statistics(root, chosen, samples, records_of(splits))
+        return manifest.model_copy(update={"statistics": statistics})
 
     def generate(self) -> Manifest:
         """Generate a dataset and verify the written files."""
-        with _partial_folder(self._folder) as partial:
-            logger.info("generating %s in %s", self._settings.dataset, partial)
-            origin = self._module.generate(partial)
-            manifest = self._examined(partial, self._found(partial, f"{partial}", "report this bug"), origin=origin)
-            return self._publish(manifest, partial)
+        with partial_folder(self._folder) as partial:
+            top = partial.path
+            logger.info("generating %s in %s", self._settings.dataset, top)
+            origin = self._module.generate(top)
+            manifest = self._examined(top, self._found(top, f"{top}", "report this bug"), origin=origin)
+            return self._publish(manifest, top)
 
     def download(self, datasets_tsv: Path) -> Manifest:
         """Download the archives, arrange them in the official layout, and verify the result."""
-        from hpcai.data.download import fetch_archive, remember_first_use
+        from hpcai.data.download import fetch_archive
+        from hpcai.data.globus import forget_transfer
 
         rows = _rows(self._settings, datasets_tsv)
         fetched = [(row, fetch_archive(row, self._folder / _ARCHIVE_FOLDER)) for row in rows]
-        names = " and ".join(row.file for row in rows)
-        with _partial_folder(self._folder) as partial:
+        try:
+            with partial_folder(self._folder, _origin(self._settings, fetched)) as partial:
+                return self._take_fetched(fetched, partial)
+        except DatasetError:
+            for _, path in fetched:
+                forget_transfer(path)
+            raise
+
+    def _take_fetched(self, fetched: Sequence[tuple[Archive, Path]], partial: Partial) -> Manifest:
+        """Arrange what was fetched, unless an earlier start has done so, verify it, and publish it."""
+        from hpcai.data.download import remember_first_use
+
+        names = " and ".join(row.file for row, _ in fetched)
+        if partial.is_filled:
+            logger.info("%s: an earlier start has unpacked %s", partial.path, names)
+        else:
             logger.info("unpacking %s", names)
-            self._module.arrange(fetched, partial, shutil.disk_usage(partial).free)
-            # Archives often hold everything in one folder.
-            below = [path for path in sorted(partial.iterdir()) if path.is_dir()]
-            tops = [partial, *below] if len(below) == 1 else [partial]
-            top = next((top for top in tops if self._module.find(top)), partial)
-            found = self._found(top, names, "correct datasets.tsv")
-            manifest = self._examined(top, found, origin={"archives": [row.model_dump() for row in rows]})
-            for row, path in fetched:
-                remember_first_use(row, path)
-            return self._publish(manifest, top)
+            self._module.arrange(fetched, partial.path, shutil.disk_usage(partial.path).free)
+            partial.note_filled()
+        # Archives often hold everything in one folder.
+        below = [path for path in sorted(partial.path.iterdir()) if path.is_dir()]
+        tops = [partial.path, *below] if len(below) == 1 else [partial.path]
+        top = next((top for top in tops if self._module.find(top)), partial.path)
+        found = self._found(top, names, "correct datasets.tsv")
+        manifest = self._examined(top, found, origin={"archives": [row.model_dump() for row, _ in fetched]})
+        in_parallel(lambda one: remember_first_use(*one), fetched)
+        partial.note_emptied()
+        return self._publish(manifest, top)
 
     def _found(self, root: Path, place: str, remedy: str) -> Found:
         """Return the sample files of the official layout."""
@@ -196,9 +216,11 @@ class _Preparation:
         if self._module.one_sample_per_file:
             chosen = {split: names[: self._settings.samples(split)] for split, names in chosen.items()}
         progress = _Progress("verified", sum(map(len, chosen.values())))
-        manifest = make_manifest(self._header(**facts), self._module, root, chosen, progress)
-        splits = {split: self._first(split, manifest.splits[split], root) for split in SPLITS}
-        return manifest.model_copy(update={"splits": splits, "unused_files": _unused(found, splits)})
+        header = self._header(**facts)
+        manifest = make_manifest(
+            header, self._module, root, chosen, progress, lambda split, entries: self._first(split, entries, root)
+        )
+        return manifest.model_copy(update={"unused_files": _unused(found, manifest.splits)})
 
     def _first(self, split: Split, entries: Table[FileEntry], place: Path) -> Table[FileEntry]:
         """Return the first files by name that together hold enough samples."""
@@ -224,8 +246,9 @@ class _Preparation:
                 (top / entry.path).rename(target / Path(entry.path).name)
             moved = (entry.model_copy(update={"path": f"{split}/{Path(entry.path).name}"}) for entry in files)
             splits[split] = Table.collected(FileEntry, moved)
+        found = {split: files.texts("path") for split, files in manifest.splits.items()}
         for name in self._module.sidecars:
-            (top / name).replace(self._folder / name)
+            self._module.sidecar(top, name, found).replace(self._folder / name)
         return manifest.model_copy(update={"splits": splits, "unused_files": {}})
 
 
@@ -250,13 +273,11 @@ def _unused(found: Mapping[Split, Sequence[object]], kept: Mapping[Split, Sequen
     return {folder: count for folder, count in unused.items() if count}
 
 
-@contextmanager
-def _partial_folder(folder: Path) -> Iterator[Path]:
-    """Provide a folder next to the final place, removed afterwards; one left by a killed process is removed first."""
-    partial = folder / _PARTIAL
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
-        yield partial
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+def _origin(settings: DataSettings, fetched: Sequence[tuple[Archive, Path]]) -> bytes:
+    """Return what determines an arranged dataset; blank if a folder is among it, whose files may change."""
+    if any(row.format == "folder" for row, _ in fetched):
+        return b""
+    archives = [
+        [row.file, row.format, row.checksum, path.stat().st_size, path.stat().st_mtime_ns] for row, path in fetched
+    ]
+    return json.dumps({"settings": settings.model_dump(mode="json"), "archives": archives}).encode()

@@ -122,6 +122,8 @@ class Packing:
         if encoding.codec == "shuffle_lz4":
             versions.append(metadata.version("pyarrow"))
         self.identity = {"digest": digest, "codec": encoding.codec, "level": encoding.level, "versions": versions}
+        if module.member_samples:
+            self.identity["member_samples"] = module.member_samples
         self.threads, self._parent = 1, os.getpid()
         self.stopped: _Flag = threading.Event()
 
@@ -131,7 +133,7 @@ class Packing:
         Raises
         ------
         DatasetError
-            If a sample file is missing or damaged; nothing is kept then, because the input has to change.
+            If a sample file is missing or damaged, or cannot be read now; the next call continues with what is there.
         """
         cut = {entry.path: entry for plan in plans if plan.cut for entry in plan.entries}
         content_bytes = sum(plan.entries.total("content_bytes") for plan in plans if not plan.cut)
@@ -139,7 +141,7 @@ class Packing:
         cores = len(os.sched_getaffinity(0))
         several = cores > 1 and content_bytes >= PROCESSES_FROM_BYTES
         self.threads = max(1, -(-cores // len(plans))) if several else 1
-        with self._kept_unless_useless():
+        with self._kept_if_of_use():
             files = list(cut.values())
             self._each(lambda index: self._require_unchanged(files[index]), len(files), several)
             return self._each(lambda index: self._write(plans[index]), len(plans), several)
@@ -168,13 +170,16 @@ class Packing:
                 pool.shutdown(cancel_futures=True)
 
     @contextmanager
-    def _kept_unless_useless(self) -> Iterator[None]:
-        """Remove incomplete shards if the input is damaged or the disk is full; otherwise the next call continues."""
+    def _kept_if_of_use(self) -> Iterator[None]:
+        """Keep incomplete shards for the next call after any error, but not on a full disk, nor with surplus members.
+
+        Every member was verified before it was added, and shards of other data are never continued.
+        """
         try:
             yield
         except (DatasetError, OSError) as error:
-            useless = isinstance(error, DatasetError) or error.errno in NO_SPACE
-            if useless and getattr(error, "code", "") not in {HELD.code, WORKER_ENDED.code}:
+            full = isinstance(error, OSError) and error.errno in NO_SPACE
+            if full or getattr(error, "code", "") == OTHER_CONTENT.code:
                 for left in (*self.output.glob("*" + PARTIAL), *self.output.glob("*" + JOURNAL)):
                     left.unlink(missing_ok=True)
             raise

@@ -38,12 +38,32 @@ class StagingResult:
     files: int
 
 
-def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, partition: Partition) -> Pieces:
-    """Return the files that a node holds of a split, sorted by name.
+@dataclass(frozen=True)
+class NodePart:
+    """What a node holds of a split.
+
+    Attributes
+    ----------
+    pieces
+        The files to stage, whole, in the order of the node's samples.
+    first, samples
+        The node's own samples among those of the files: the number of the first one, and how many. Others belong to
+        nodes that hold the same file.
+    """
+
+    pieces: Pieces
+    first: int
+    samples: int
+
+
+def node_part(pack: PackManifest, split: Split, node_index: int, nodes: int, partition: Partition) -> NodePart:
+    """Return what a node holds of a split.
 
     With partition ``split`` a node holds every ``nodes``-th file of each split, as in the reference, which shards both
     the training and the validation set over the nodes' file sets (MLPerf HPC reference, cosmoflow/data/cosmo.py,
-    ``n_file_sets``; cosmoflow/utils/staging.py).
+    ``n_file_sets``; cosmoflow/utils/staging.py). Where files have several samples, some at the ends of this row go to
+    neighbouring nodes, so that all have equally many samples, or one more: an epoch then repeats and skips no more
+    samples than without the split. A file with samples of several nodes is staged on each of them.
 
     Parameters
     ----------
@@ -54,25 +74,38 @@ def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, p
     node_index, nodes
         Index of this node, from 0, and the number of nodes.
     partition
-        ``whole``: every node holds everything; ``split``: each node holds its own part.
+        ``whole``: every node holds everything, sorted by name; ``split``: each node holds its own part.
     """
-    return _share(_sorted_pieces(pack, split), node_index, nodes, partition)
+    return _Dealt(pack, split, nodes, partition).part(node_index)
 
 
-def _sorted_pieces(pack: PackManifest, split: Split) -> Pieces:
-    shards = [shard for shard in pack.shards if shard.split == split]
-    members = Table.joined(PackedMember, [shard.members for shard in shards])
-    numbers = np.repeat(np.arange(len(shards)), [len(shard.members) for shard in shards])
-    return Pieces([shard.file for shard in shards], numbers, members).take(members.order("name"))
+class _Dealt:
+    """The files of a split in the order in which nodes take samples from them."""
 
+    def __init__(self, pack: PackManifest, split: Split, nodes: int, partition: Partition) -> None:
+        self.parts = nodes if partition == "split" else 1
+        shards = [shard for shard in pack.shards if shard.split == split]
+        members = Table.joined(PackedMember, [shard.members for shard in shards])
+        numbers = np.repeat(np.arange(len(shards)), [len(shard.members) for shard in shards])
+        by_name = Pieces([shard.file for shard in shards], numbers, members).take(members.order("name"))
+        self.pieces = by_name.take(np.argsort(np.arange(len(by_name)) % self.parts, kind="stable"))
+        self._ends = np.cumsum(self.pieces.members.lengths("record_offsets"))
 
-def _share(pieces: Pieces, node_index: int, nodes: int, partition: Partition) -> Pieces:
-    return pieces if partition == "whole" else pieces[node_index::nodes]
+    def part(self, node_index: int) -> NodePart:
+        """Return what a node holds."""
+        index = node_index % self.parts  # of one part only, all nodes hold the first
+        each, more = divmod(int(self._ends[-1]) if len(self._ends) else 0, self.parts)
+        start, stop = (number * each + min(number, more) for number in (index, index + 1))
+        if start == stop:
+            return NodePart(self.pieces[:0], 0, 0)
+        first, last = np.searchsorted(self._ends, (start, stop - 1), "right").tolist()
+        before = int(self._ends[first - 1]) if first else 0
+        return NodePart(self.pieces[first : last + 1], start - before, stop - start)
 
 
 def _all_pieces(pack: PackManifest, node_index: int, nodes: int, partition: Partition) -> Pieces:
     """Return a node's files in the order of the shards."""
-    parts = [node_pieces(pack, split, node_index, nodes, partition) for split in SPLITS]
+    parts = [node_part(pack, split, node_index, nodes, partition).pieces for split in SPLITS]
     shards = sorted(shard for part in parts for shard in part.shards)
     place = {shard: number for number, shard in enumerate(shards)}
     numbers = [np.array([place[shard] for shard in part.shards], np.int64)[part.shard] for part in parts if len(part)]
@@ -89,16 +122,13 @@ def room_bytes(pack: PackManifest, nodes: int, partition: Partition, block_bytes
     pack
         The packed dataset.
     nodes, partition
-        Number of nodes, and what each of them holds (:func:`node_pieces`).
+        Number of nodes, and what each of them holds (:func:`node_part`).
     block_bytes
         Allocation unit of the file system: each file occupies a multiple of it.
     """
-    by_split = [_sorted_pieces(pack, split) for split in SPLITS]
-    different = nodes if partition == "split" else 1
-    needed = [
-        _needed_bytes([_share(pieces, index, nodes, partition) for pieces in by_split], block_bytes)
-        for index in range(different)
-    ]
+    splits = [_Dealt(pack, split, nodes, partition) for split in SPLITS]
+    different = splits[0].parts
+    needed = [_needed_bytes([split.part(index).pieces for split in splits], block_bytes) for index in range(different)]
     return needed * (nodes // different)
 
 
@@ -191,7 +221,7 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
     node_index, nodes
         Index of this node, and the number of nodes.
     partition
-        What a node holds, see `node_pieces`.
+        What a node holds, see `node_part`.
     threads
         Processors of this rank.
     progress

@@ -259,6 +259,12 @@ class Table(Sequence[Row], Generic[Row]):
             last = texts[-1]
         return True
 
+    def lengths(self, name: str) -> NDArray[np.int64]:
+        """Return the length of each tuple of a column."""
+        starts, ends = self._spans(name)
+        lengths: NDArray[np.int64] = ends - starts
+        return lengths
+
     def lists(self, name: str) -> tuple[Array, NDArray[np.int64]]:
         """Return the tuples of a column, one after the other, and the length of each."""
         starts, ends = self._spans(name)

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcai.core.errors import ResultsError, RunRefusedError
+from hpcai.core.errors import DatasetError, ResultsError, RunRefusedError
+from hpcai.core.files import NO_SPACE, why_full
 from hpcai.core.messages import Message, at
 from hpcai.measure.claim_holder import Holder, Life, life_here, life_in_slurm, parse_holder, this_process
 from hpcai.measure.interruption import Signals, ended_by_signals
@@ -43,6 +44,10 @@ logger = logging.getLogger(__name__)
 TAKEN_OVER = Message(
     "claim.taken_over",
     "this process sent no heartbeat for some time, and another one took over the run; this attempt is not published",
+)
+FULL = Message(
+    "claim.full",
+    "no room for {file} and what belongs to it ({reason}); make room there, and start the workflow again",
 )
 
 
@@ -184,13 +189,30 @@ def make_once(output: Path, make: Callable[[], object]) -> None:
         File written last, when everything else in its folder is complete.
     make
         Writes the file.
+
+    Raises
+    ------
+    DatasetError
+        If the file system or the user's quota is full, besides the errors of ``make``.
     """
-    with claimed(output.parent, logger.info) as claim:
+    with _room_for(output), claimed(output.parent, logger.info) as claim:
         if output.exists():
             logger.info("%s: was made by another process in the meantime", output)
             return
         make()
         claim.confirm()
+
+
+@contextmanager
+def _room_for(output: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        # HDF5 has its own words for the number, and other libraries may lose it.
+        reason = os.strerror(error.errno) if error.errno in NO_SPACE else why_full(output.parent)
+        if not reason:
+            raise
+        raise DatasetError(at(str(output.parent), FULL(file=output.name, reason=reason))) from error
 
 
 def holder_of(folder: Path) -> Holder | None:

@@ -16,6 +16,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _THREADS = 16
 """Each mostly waits for a shared file system to open a file."""
 _WINDOW_BYTES = (1 << 30) // _THREADS
+_PROBE_BYTES = 16 << 20
+"""Distance of the bytes that are read of a file whose pages the kernel does not count."""
 Answer = Literal["dropped", "not_permitted", "kept"]
 """kept: it took too long."""
 
@@ -24,7 +26,8 @@ def drop_page_cache(files: Sequence[Path], limit_s: float = math.inf) -> Answer:
     """Ask the kernel to drop the pages of ``files`` and report whether it did.
 
     Only the run's own data is dropped, which needs no privilege and keeps programs in memory. Data on in-memory file
-    systems cannot be dropped; it stays warm and the answer is ``"not_permitted"``.
+    systems cannot be dropped; it stays warm and the answer is ``"not_permitted"``. So is the answer for files of others
+    on file systems that do not tell which pages they hold (`_is_cold`).
 
     Parameters
     ----------
@@ -62,6 +65,8 @@ def _drop(files: Sequence[Path], give_up_s: float) -> Answer:
 def _forget(descriptor: int) -> bool:
     """Drop the pages of one file; return whether all are gone."""
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    if not _may_count(descriptor):
+        return _is_cold(descriptor)
     if resident_pages(descriptor) == 0:
         return True
     # Pages that were never written back stay. Forcing that first would cost milliseconds for each of many files.
@@ -70,8 +75,39 @@ def _forget(descriptor: int) -> bool:
     return resident_pages(descriptor) == 0
 
 
+def _may_count(descriptor: int) -> bool:
+    """Return whether mincore(2) tells the truth: to the owner of a file, and to those who may write it.
+
+    To all others it calls every page resident, since Linux 5.2 (mm/mincore.c, can_do_mincore).
+    """
+    owner = os.fstat(descriptor).st_uid == os.geteuid()
+    return owner or os.access(f"/proc/self/fd/{descriptor}", os.W_OK, effective_ids=True)
+
+
+def _is_cold(descriptor: int) -> bool:
+    """Return whether none of some pages of a file, evenly spread, is in memory; False where nothing tells.
+
+    preadv2(2) with RWF_NOWAIT reads only what is in memory; few network file systems have it. Newer kernels then begin
+    to fetch what is not: one page, as the reads are announced as random.
+    """
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+    last = max(os.fstat(descriptor).st_size - 1, 0)
+    for place in {*range(0, last, _PROBE_BYTES), last // mmap.PAGESIZE * mmap.PAGESIZE}:
+        try:
+            if os.preadv(descriptor, [bytearray(1)], place, os.RWF_NOWAIT):
+                return False
+        except BlockingIOError:
+            continue
+        except OSError:  # EOPNOTSUPP
+            return False
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    return True
+
+
 def resident_pages(descriptor: int) -> int:
     """Return the number of a file's pages in the page cache (mincore(2), which reads none of them).
+
+    The file must be one of which `_may_count` holds.
 
     Raises
     ------

@@ -12,10 +12,11 @@ from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ConfigError, DatasetError, StagingError
 from hpcai.core.files import file_system_of
+from hpcai.data.columns import Array
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import input_bytes, read_pack, require_same
 from hpcai.data.packed import PackManifest
-from hpcai.data.stage import StagingResult, node_pieces, preflight, stage_shards
+from hpcai.data.stage import StagingResult, node_part, preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
 from hpcai.data.texts import Paths
 from hpcai.records.input_reads import InputSizes
@@ -37,6 +38,16 @@ class Sources:
     scratch: Path
     shared_scratch: bool = False
     """Whether nodes are known to see the same scratch folder."""
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Files of a split with their lengths, and file and offset of each sample's record."""
+
+    paths: Sequence[Path]
+    file: NDArray[np.int64]
+    offset_bytes: Array
+    file_bytes: Array
 
 
 class Dataset:
@@ -110,38 +121,47 @@ class Dataset:
 
     def _find_samples(self, split: Split) -> Samples:
         ranks = self._ranks
-        paths, file, offset_bytes = self._places(split)
+        places = self._places(split)
         place, places_of_all = (ranks.local_rank, ranks.local_size) if self._is_split else (ranks.rank, ranks.size)
         shared_by = self._plan.point.spatial_parts
         return Samples(
-            paths=paths,
-            file=file,
-            offset_bytes=offset_bytes,
+            paths=places.paths,
+            file=places.file,
+            offset_bytes=places.offset_bytes.astype(np.int64),
             shard=Shard(place // shared_by, places_of_all // shared_by),
             # Packed files are plain TFRecords, whatever their source.
             gzip=self._pack is None and self._manifest.edition == "gzip",
+            file_bytes=places.file_bytes.astype(np.int64),
+            staged=self.is_staged,
         )
 
-    def _places(self, split: Split) -> tuple[Sequence[Path], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the files of a split in an order shared by all ranks, and file and offset of each record."""
+    def _places(self, split: Split) -> _Places:
+        """Return where the samples of a split are, in an order shared by all ranks that hold the same files."""
         if self._pack is None:
             entries = self._manifest.files(split)
             entries = entries.take(entries.order("path"))
             offsets, records = entries.lists("record_offsets")
             paths = Paths(self._manifest.root(self._sources.manifest), entries, "path")
-            return paths, np.repeat(np.arange(len(entries)), records), offsets.astype(np.int64)
-        ranks, partition = self._ranks, self._plan.benchmark.staging.partition
+            return _Places(paths, np.repeat(np.arange(len(entries)), records), offsets, entries.numbers("bytes"))
         if self.is_staged:
-            pieces = node_pieces(self._pack, split, ranks.node_index, ranks.nodes, partition)
-            offsets, records = pieces.members.lists("record_offsets")
-            paths = Paths(self._stage, pieces.members, "name")
-            return paths, np.repeat(np.arange(len(pieces)), records), offsets.astype(np.int64)
+            return self._staged_places(self._pack, split)
         # An uncompressed member lies in its shard unchanged and can be read there.
-        pieces = node_pieces(self._pack, split, 0, 1, "whole")
+        pieces = node_part(self._pack, split, 0, 1, "whole").pieces
         offsets, records = pieces.members.lists("record_offsets")
         starts = np.repeat(pieces.members.numbers("offset").astype(np.int64), records)
         shards = [self._pack_root / shard for shard in pieces.shards]
-        return shards, np.repeat(pieces.shard, records), starts + offsets.astype(np.int64)
+        sizes = {shard.file: shard.bytes for shard in self._pack.shards}
+        shard_bytes = np.array([sizes[shard] for shard in pieces.shards], np.int64)
+        return _Places(shards, np.repeat(pieces.shard, records), starts + offsets.astype(np.int64), shard_bytes)
+
+    def _staged_places(self, pack: PackManifest, split: Split) -> _Places:
+        """Return where this node's own samples are; a file may hold others beside them."""
+        ranks = self._ranks
+        part = node_part(pack, split, ranks.node_index, ranks.nodes, self._plan.benchmark.staging.partition)
+        members, own = part.pieces.members, slice(part.first, part.first + part.samples)
+        offsets, records = members.lists("record_offsets")
+        file = np.repeat(np.arange(len(members)), records)
+        return _Places(Paths(self._stage, members, "name"), file[own], offsets[own], members.numbers("content_bytes"))
 
     def stage(self, progress: Callable[[], None]) -> StagingRecord:
         """Stage the dataset if required; all ranks together, and all fail if one does.
@@ -205,7 +225,7 @@ class Dataset:
         )
 
     def require_files(self) -> None:
-        """Check that all files exist; all ranks together."""
+        """Check that all files exist and have the lengths of the manifest; all ranks together."""
         together(self._require_own_files, "files")
 
     def _require_own_files(self) -> None:

@@ -1,5 +1,6 @@
 """Input pipeline: TFRecord samples, shuffled equally on all ranks that share them, sharded, parsed, batched."""
 
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,16 @@ NO_WHOLE_BATCHES = Message(
     "input.no_whole_batches",
     "found {found}, and {rank_samples} per rank and epoch, expected at least one and a multiple of the {batch} "
     "samples of a batch; change global_batch or the number of samples",
+)
+NO_FILE = Message(
+    "input.no_file",
+    "no such file, expected one of {expected_bytes} bytes as in the manifest ({others} more of {files} are wrong); "
+    "make or stage the dataset again",
+)
+OTHER_LENGTH = Message(
+    "input.other_length",
+    "found {found_bytes} bytes, expected {expected_bytes} as in the manifest ({others} more of {files} are wrong): the "
+    "file was replaced or cut; make or stage the dataset again",
 )
 BAD_SAMPLE = Message(
     "input.bad_sample",
@@ -44,8 +55,9 @@ class Samples:
     """Location of each sample of a split that this rank can read, and this rank's part of them.
 
     ``file``, shape (samples,), indexes ``paths``; ``offset_bytes``, shape (samples,), is the start of the sample's
-    record in its file. Ranks that share the files must list them in the same order. A gzip-compressed file has one
-    sample.
+    record in its file. ``file_bytes``, shape (files,), are the lengths according to the manifest. Ranks that share the
+    files must list them in the same order. A gzip-compressed file has one sample. ``staged``: staging has written the
+    files and verified their checksums in this run.
     """
 
     paths: Sequence[Path]
@@ -53,26 +65,39 @@ class Samples:
     offset_bytes: NDArray[np.int64]
     shard: Shard
     gzip: bool
+    file_bytes: NDArray[np.int64]
+    staged: bool = False
 
     def __len__(self) -> int:
         """Return the number of samples of all ranks that share the files."""
         return len(self.file)
 
     def require(self) -> None:
-        """Check that the files of the own shard exist; all ranks together check every file once.
+        """Check that the files of the own shard exist and have their lengths; all ranks together check every file once.
 
         Raises
         ------
         DatasetError
-            Names the first missing file.
+            Names the first that is missing or has another length.
         """
-        own = self.paths[self.shard.index :: self.shard.count]
-        missing = [path for path in own if not path.is_file()]
-        if missing:
-            raise DatasetError(
-                f"{missing[0]}: no such file (and {len(missing) - 1} more of {len(own)}); "
-                "expected every sample of the manifest; make or stage the dataset again"
-            )
+        own = slice(self.shard.index, None, self.shard.count)
+        lengths = self.file_bytes[own].tolist()
+        files = zip(self.paths[own], lengths, strict=True)
+        wrong = [(path, found, expected) for path, expected in files if (found := _length(path)) != expected]
+        if wrong:
+            path, found_bytes, expected_bytes = wrong[0]
+            facts = {"expected_bytes": expected_bytes, "others": len(wrong) - 1, "files": len(lengths)}
+            words = NO_FILE(**facts) if found_bytes is None else OTHER_LENGTH(found_bytes=found_bytes, **facts)
+            raise DatasetError(at(str(path), words))
+
+
+def _length(path: Path) -> int | None:
+    """Return the bytes of a file; None if there is none."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 @dataclass(frozen=True)
@@ -84,15 +109,18 @@ class Reading:
     batch: int
     threads: int
     read_part: ReadPart | None = None
-    """Reads a rank's part of a sample at an offset of a plain file, if ranks share samples; otherwise unused."""
+    """Reads a rank's part of a sample at an offset of a staged file, if ranks share samples; otherwise unused."""
     cached: Callable[[tf.Tensor], tf.Tensor] | None = None
     """Returns the record of a training sample by its number from a cache; None: it is read from its file."""
 
-    def sample(self, path: tf.Tensor, offset_bytes: tf.Tensor, seed: tf.Tensor | None, *, gzip: bool) -> Batch:
-        """Return the tensors of the sample at an offset of a file, or of this rank's part of it."""
-        if self.read_part is not None and not gzip:
+    def sample(self, path: tf.Tensor, offset_bytes: tf.Tensor, seed: tf.Tensor | None, samples: Samples) -> Batch:
+        """Return the tensors of the sample at an offset of a file, or of this rank's part of it.
+
+        A record's checksum covers all of it, so a part is read alone only where staging has verified the file.
+        """
+        if self.read_part is not None and samples.staged:
             return self.read_part(path, offset_bytes)
-        return self.parse(_record(path, offset_bytes, gzip), seed)
+        return self.parse(_record(path, offset_bytes, samples.gzip), seed)
 
 
 @dataclass(frozen=True)
@@ -160,7 +188,7 @@ def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.
         own = tf.random.experimental.stateless_fold_in(tf.stack([schedule.seed, tf.cast(epoch, tf.int32)]), number)
         if reading.cached is not None:
             return reading.parse(reading.cached(number), own)
-        return reading.sample(path, offset_bytes, own, gzip=samples.gzip)
+        return reading.sample(path, offset_bytes, own, samples)
 
     addresses = tf.data.Dataset.range(1, schedule.epochs + 1).flat_map(own_addresses)
     parsed = addresses.map(read, num_parallel_calls=reading.threads, deterministic=True)
@@ -178,7 +206,7 @@ def evaluation_batches(samples: Samples, reading: Reading, cache: str | None = N
     own = np.arange(len(samples))[samples.shard.index :: samples.shard.count]
     addresses = tf.data.Dataset.from_tensor_slices(_addresses(samples, tf.constant(own, tf.int32)))
     parsed = addresses.map(
-        lambda path, offset_bytes: reading.sample(path, offset_bytes, None, gzip=samples.gzip),
+        lambda path, offset_bytes: reading.sample(path, offset_bytes, None, samples),
         num_parallel_calls=reading.threads,
         deterministic=True,
     )

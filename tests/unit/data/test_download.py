@@ -5,6 +5,7 @@ import json
 import os
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import requests
@@ -12,14 +13,17 @@ from unit.data.loopback import Publisher, served
 from unit.refusals import refused
 
 from hpcai.core.errors import DatasetError
+from hpcai.data import download
 from hpcai.data.catalogue import Archive, read_catalogue
 from hpcai.data.download import (
     A_FOLDER,
     BAD_REDIRECT,
+    NO_ROOM,
     OTHER_CHECKSUM,
     OTHER_KIND,
     OTHER_SIZE,
     OTHER_SIZE_THERE,
+    OTHER_STATUS,
     REPLACED,
     UNREACHABLE,
     Patience,
@@ -144,6 +148,43 @@ def test_wrong_size(tmp_path, publisher):
     with refused(DatasetError, OTHER_SIZE, place=str(tmp_path / "small.tgz"), found_bytes=3, expected_bytes=300_000):
         fetch_archive(known(publisher), tmp_path, QUICK)
     assert quarantined(tmp_path) == [b"abc"]
+
+
+def free_space(monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda _: SimpleNamespace(free=free_bytes))
+
+
+def test_a_file_that_does_not_fit_is_refused_before_its_first_byte(tmp_path, publisher, monkeypatch):
+    free_space(monkeypatch, 299_999)
+    facts = {"free_bytes": 299_999, "needed_bytes": 300_000, "file": "small.tgz", "place": str(tmp_path)}
+    with refused(DatasetError, NO_ROOM, **facts):
+        fetch_archive(archive(publisher), tmp_path, QUICK)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_was_received_needs_no_more_room(tmp_path, publisher, monkeypatch):
+    publisher.break_after_bytes = [131_072, 0, 0, 0]
+    with refused(DatasetError, UNREACHABLE, kept_bytes=131_072):
+        fetch_archive(known(publisher), tmp_path, QUICK)
+    free_space(monkeypatch, 300_000 - 131_073)
+    with refused(DatasetError, NO_ROOM, needed_bytes=300_000 - 131_072):
+        fetch_archive(known(publisher), tmp_path, QUICK)
+    free_space(monkeypatch, 300_000 - 131_072)
+    publisher.requests.clear()
+    assert fetch_archive(known(publisher), tmp_path, QUICK).read_bytes() == CONTENT
+    assert [request.get("Range") for request in publisher.requests] == ["bytes=131072-"]
+
+
+def test_a_refusal_names_the_wrong_file_that_was_there(tmp_path, publisher):
+    """A second attempt finds no file, and must not hide why."""
+    (tmp_path / "small.tgz").write_bytes(b"damaged by hand")
+    with pytest.raises(DatasetError):
+        fetch_archive(known(publisher), tmp_path, QUICK)
+    (moved,) = tmp_path.glob("small.tgz.quarantine-*")
+    publisher.statuses = [403]
+    with refused(DatasetError, OTHER_STATUS, status=403, file="small.tgz", folder=tmp_path) as caught:
+        fetch_archive(known(publisher), tmp_path, QUICK)
+    assert moved.name in caught.value.facts["before"]
 
 
 def test_the_first_use_is_remembered_when_it_is_told(tmp_path, publisher, caplog):

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from unit.data.globus_service import TASK, TransferService, served_transfers
 from unit.refusals import refused
@@ -5,7 +7,7 @@ from unit.refusals import refused
 from hpcai.core.errors import DatasetError
 from hpcai.data import globus
 from hpcai.data.catalogue import Archive
-from hpcai.data.globus import BY_HAND, COLLECTION, ENDED, TOKEN, fetch_folder
+from hpcai.data.globus import BY_HAND, COLLECTION, ENDED, TOKEN, fetch_folder, forget_transfer
 
 SOURCE, OWN = "0b226e2c-4de0-11ea-971a-021304b0cca7", "11111111-4de0-11ea-971a-021304b0cca7"
 ROW = Archive(
@@ -62,6 +64,60 @@ def test_a_service_that_refuses_is_an_error(tmp_path, service):
     with pytest.raises(DatasetError, match=r"401.*token expired"):
         fetch_folder(ROW, tmp_path)
     assert not service.submitted
+
+
+@pytest.fixture
+def killed(tmp_path, service, monkeypatch):
+    """A process that was killed while its transfer went on; returns the record that it left."""
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(globus, "_tell", die)
+        with pytest.raises(KeyboardInterrupt):
+            fetch_folder(ROW, tmp_path)
+    assert len(service.submitted) == 1
+    return tmp_path / "All-Hist.globus-task.json"
+
+
+def test_a_later_process_waits_for_the_transfer_that_goes_on(tmp_path, service, killed):
+    assert service.questions < service.questions_active
+    assert fetch_folder(ROW, tmp_path) == tmp_path / "All-Hist"
+    assert service.questions > service.questions_active
+    assert len(service.submitted) == 1
+
+
+@pytest.mark.parametrize(("there", "submitted"), [(True, 1), (False, 2)])
+def test_what_arrived_meanwhile_is_taken_if_it_is_there(tmp_path, service, killed, there, submitted):
+    service.questions_active = 0
+    if there:
+        (tmp_path / "All-Hist").mkdir()
+    fetch_folder(ROW, tmp_path)
+    assert len(service.submitted) == submitted
+
+
+def test_a_transfer_that_failed_is_submitted_again(tmp_path, service, killed):
+    service.status, service.questions_active = "FAILED", 0
+    with refused(DatasetError, ENDED, status="FAILED"):
+        fetch_folder(ROW, tmp_path)
+    assert len(service.submitted) == 2
+
+
+@pytest.mark.parametrize("change", [{"task": "forgotten"}, {"target": "/elsewhere"}, {"collection": SOURCE}])
+def test_a_transfer_that_is_unknown_or_another_one_does_not_count(tmp_path, service, killed, change):
+    killed.write_text(json.dumps(json.loads(killed.read_text()) | change))
+    fetch_folder(ROW, tmp_path)
+    assert len(service.submitted) == 2
+    assert json.loads(killed.read_text())["task"] == TASK
+
+
+def test_what_was_not_as_expected_is_compared_again(tmp_path, service, killed):
+    (tmp_path / "All-Hist").mkdir()
+    fetch_folder(ROW, tmp_path)
+    forget_transfer(tmp_path / "All-Hist")
+    fetch_folder(ROW, tmp_path)
+    assert len(service.submitted) == 2
 
 
 @pytest.mark.parametrize("lacking", ["globus_sdk", TOKEN, COLLECTION])

@@ -23,8 +23,10 @@ from hpcai.core.errors import DatasetError, StagingError
 from hpcai.data import stage, unpacker
 from hpcai.data.member_codec import SUFFIXES, CodecError, MemberDecoder, encode_member
 from hpcai.data.pack import OTHER_DATASET, pack_dataset, read_pack, require_same, require_shards
-from hpcai.data.stage import NO_INODES, NO_ROOM, node_pieces, preflight, stage_shards
+from hpcai.data.packed import PackedMember
+from hpcai.data.stage import NO_INODES, NO_ROOM, node_part, preflight, stage_shards
 from hpcai.data.stage_folder import FOREIGN_FILES, clean_stage
+from hpcai.data.table import Table
 from hpcai.data.tfrecord import write_records
 from hpcai.data.unpacker import CANNOT_WRITE, SHARD_CUT, SPACE_RAN_OUT
 
@@ -42,7 +44,7 @@ def pack(dataset, tmp_path, codec="shuffle_zstd", shards=3):
 
 
 def node_files(packed, split, node, nodes, partition):
-    return [piece.member.name for piece in node_pieces(packed, split, node, nodes, partition)]
+    return [piece.member.name for piece in node_part(packed, split, node, nodes, partition).pieces]
 
 
 def stage_node(packed, tmp_path, local_size=1, node=(0, 1), partition="whole", threads=2):
@@ -141,7 +143,7 @@ def test_packing_verifies_what_it_reads(tmp_path, dataset):
     flip_bit(tmp_path / "data" / dataset.splits["train"][3].path, 300)
     with pytest.raises(DatasetError, match=r"_003.tfrecord: record 0"):
         pack(dataset, tmp_path)
-    assert list((tmp_path / "packed").iterdir()) == []
+    assert {path.suffix for path in (tmp_path / "packed").iterdir()} == {".partial", ".journal"}
 
 
 def test_shards_of_other_data_are_refused(tmp_path, dataset):
@@ -202,6 +204,55 @@ def test_parts_of_nodes_are_equal_and_disjoint(tmp_path, dataset):
     assert {len(part) for part in parts} == {3}
     assert sorted(name for part in parts for name in part) == node_files(packed, "train", 1, 4, "whole")
     assert [len(node_files(packed, "train", node, 5, "split")) for node in range(5)] == [3, 3, 2, 2, 2]
+
+
+def pack_of_files(dataset, tmp_path, records):
+    """A packed dataset whose training files have some numbers of records."""
+    packed = pack(dataset, tmp_path, shards=3)
+    like = packed.shards[0].members[0]
+    rows = [
+        like.model_copy(update={"name": f"train/{file:05d}", "record_offsets": range(count)})
+        for file, count in enumerate(records)
+    ]
+    shards = [
+        packed.shards[number].model_copy(update={"members": Table.of(PackedMember, rows[number::3])})
+        for number in range(3)
+    ]
+    return packed.model_copy(update={"shards": (*shards, *packed.shards[3:])})
+
+
+def samples_of(part):
+    """The samples of a node, as file and number in it."""
+    held = [(piece.member.name, number) for piece in part.pieces for number in range(len(piece.member.record_offsets))]
+    return held[part.first : part.first + part.samples]
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 7, 40, 200, 500])
+def test_nodes_have_equally_many_samples_whatever_the_files_hold(tmp_path, dataset, nodes):
+    records = [1 + 7 * file % 12 for file in range(64)]
+    packed = pack_of_files(dataset, tmp_path, records)
+    parts = [node_part(packed, "train", node, nodes, "split") for node in range(nodes)]
+    seen = [sample for part in parts for sample in samples_of(part)]
+    assert len(seen) == len(set(seen)) == sum(records)
+    each, more = divmod(sum(records), nodes)
+    assert [part.samples for part in parts] == [each + 1] * more + [each] * (nodes - more)
+    # No node stages a file of which it has no sample.
+    for part in parts:
+        assert {piece.member.name for piece in part.pieces} == {name for name, _ in samples_of(part)}
+    files = sum(len(part.pieces) for part in parts)
+    assert files <= len(records) + nodes
+    whole = [node_part(packed, "train", node, nodes, "whole") for node in (0, nodes - 1)]
+    assert all((part.first, part.samples) == (0, sum(records)) for part in whole)
+
+
+@pytest.mark.parametrize("nodes", [96, 128, 384, 1000])
+def test_official_images_are_dealt_equally_however_they_are_packed(tmp_path, dataset, nodes):
+    """Before, an epoch on 384 nodes drew a third of the images of some of them twice."""
+    ends = np.linspace(0, 1_281_167, 1025).astype(int)
+    packed = pack_of_files(dataset, tmp_path, np.diff(ends).tolist())
+    dealt = stage._Dealt(packed, "train", nodes, "split")
+    counts = {dealt.part(node).samples for node in range(nodes)}
+    assert counts <= {1_281_167 // nodes, 1_281_167 // nodes + 1}
 
 
 @given(st.lists(st.integers(1, 50), max_size=12), st.integers(1, 5))

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import os
 import tarfile
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from unit.data.loopback import Publisher, served
 from unit.refusals import refused
 
 from hpcai.core.errors import DatasetError
+from hpcai.data import download
+from hpcai.data import prepare as preparation
 from hpcai.data.catalogue import Archive
 from hpcai.data.manifest import Manifest, read_manifest, verify_dataset, write_manifest
 from hpcai.data.module import SEVERAL_FOLDERS
@@ -215,3 +218,91 @@ def test_only_a_verified_archive_becomes_the_trusted_first_use(tmp_path):
         publisher.content = content
         prepare(download, tmp_path / "data", table)
     assert json.loads(record.read_bytes())["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def arranged(monkeypatch):
+    """The names of the archives of each arrangement."""
+    arrange, calls = CosmoFlowDataModule.arrange, []
+
+    def noted(self, archives, *given):
+        calls.append([row.file for row, _ in archives])
+        return arrange(self, archives, *given)
+
+    monkeypatch.setattr(CosmoFlowDataModule, "arrange", noted)
+    return calls
+
+
+@pytest.fixture
+def fetched(tmp_path):
+    """Settings and table of a download whose archive is there."""
+    write_official(tmp_path / "source", gzip=False)
+    archive = tmp_path / "data/archive/small.tar"
+    archive.parent.mkdir(parents=True)
+    with tarfile.open(archive, "w") as tar:
+        tar.add(tmp_path / "source", "source")
+    table = tmp_path / "datasets.tsv"
+    row = ["small", archive.name, "http://127.0.0.1:9/small.tar", "", "", "", "tar", "a note"]
+    table.write_text("\t".join(Archive.model_fields) + "\n" + "\t".join(row) + "\n")
+    return settings("download", archives=["small"], edition="plain"), tmp_path / "data", table
+
+
+def raising(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+def stopped_while_verifying(fetched, error):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preparation, "make_manifest", raising(error))
+        with pytest.raises(type(error)):
+            prepare(*fetched)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DatasetError("a sample cannot be read now")])
+def test_what_was_unpacked_is_not_unpacked_again(fetched, arranged, error):
+    stopped_while_verifying(fetched, error)
+    manifest = prepare(*fetched)
+    assert arranged == [["small.tar"]]
+    verify(manifest, fetched[1], "plain")
+    names = {file.name for file in fetched[1].iterdir()}
+    assert names == {"archive", "manifest.json", "train", "validation"}
+
+
+@pytest.mark.parametrize("change", ["archive", "settings", "published"])
+def test_what_no_longer_fits_is_unpacked_again(fetched, arranged, change):
+    wanted, folder, table = fetched
+    if change == "published":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "rename", raising(KeyboardInterrupt()))
+            with pytest.raises(KeyboardInterrupt):
+                prepare(*fetched)
+    else:
+        stopped_while_verifying(fetched, KeyboardInterrupt())
+    if change == "archive":
+        os.utime(folder / "archive/small.tar", (0, 0))
+    elif change == "settings":
+        wanted = wanted.model_copy(update={"train_samples": 3})
+    manifest = prepare(wanted, folder, table)
+    assert len(arranged) == 2
+    assert manifest.samples("train") == wanted.train_samples
+
+
+def test_a_folder_of_a_transfer_that_is_not_as_expected_is_compared_again(tmp_path, monkeypatch):
+    write_official(tmp_path / "data/archive/small", gzip=False, train=3)
+    record = tmp_path / "data/archive/small.globus-task.json"
+    record.touch()
+    monkeypatch.setattr(download, "fetch_archive", lambda row, folder: folder / row.file)
+    table = tmp_path / "datasets.tsv"
+    row = ["small", "small", "https://example.org/small", "", "", "", "folder", "a note"]
+    table.write_text("\t".join(Archive.model_fields) + "\n" + "\t".join(row) + "\n")
+    wanted = settings("download", archives=["small"], edition="plain")
+    with refused(DatasetError, OTHER_SAMPLES, found=3):
+        prepare(wanted, tmp_path / "data", table)
+    assert not record.exists()
+    assert not (tmp_path / "data/.partial").exists()
+    record.touch()
+    assert prepare(wanted.model_copy(update={"train_samples": 3}), tmp_path / "data", table).samples("train") == 3
+    assert record.exists()

@@ -1,3 +1,4 @@
+import errno
 import multiprocessing
 import os
 import signal
@@ -12,7 +13,7 @@ from hpcai.data import shards
 from hpcai.data.manifest import make_manifest
 from hpcai.data.module import Member
 from hpcai.data.pack import pack_dataset, read_pack
-from hpcai.data.shards import JOURNAL
+from hpcai.data.shards import JOURNAL, OTHER_CONTENT
 from hpcai.data.tfrecord import unpack_content, write_records
 
 
@@ -140,3 +141,45 @@ def test_what_does_not_fit_starts_again(tmp_path, years, monkeypatch, harm):
         journal.write_bytes(journal.read_bytes().replace(b"shuffle_zstd", b"gzip"))
     assert pack(dataset, module, root, output).shards == whole.shards
     assert content_of(output) == content_of(tmp_path / "whole")
+
+
+def journalled(output):
+    """Number of members that the journals of incomplete shards hold."""
+    return sum(path.read_bytes().count(b"\n") - 1 for path in output.glob("*" + JOURNAL))
+
+
+def test_a_sample_that_cannot_be_read_now_costs_nothing_else(tmp_path, monkeypatch):
+    root, module, output = tmp_path / "cubes", small_cubes(), tmp_path / "packed"
+    dataset = write_dataset(root, 24, 8)
+    whole = pack(dataset, module, root, tmp_path / "whole")
+    last = root / max(entry.path for entry in dataset.splits["train"])
+    last.rename(tmp_path / "away")
+    with pytest.raises(DatasetError, match=last.name):
+        pack(dataset, module, root, output)
+    kept = journalled(output)
+    assert kept >= 23  # two whole shards, and the third up to its last member
+    (tmp_path / "away").rename(last)
+    encode, encoded = shards.encode_member, []
+    monkeypatch.setattr(shards, "encode_member", lambda *given: (encoded.append(1), encode(*given))[1])
+    assert pack(dataset, module, root, output).shards == whole.shards
+    assert len(encoded) == 32 - kept
+    assert content_of(output) == content_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "full"), DatasetError(OTHER_CONTENT(found=2, what="members", expected=1))]
+)
+def test_room_is_made_on_a_full_disk_and_what_is_wrong_is_not_continued(tmp_path, years, monkeypatch, error):
+    dataset, module, root = years
+    encode, count = shards.encode_member, []
+
+    def failing(*given):
+        count.append(1)
+        if len(count) > 5:
+            raise error
+        return encode(*given)
+
+    monkeypatch.setattr(shards, "encode_member", failing)
+    with pytest.raises(type(error)):
+        pack(dataset, module, root, tmp_path / "packed")
+    assert list((tmp_path / "packed").iterdir()) == []

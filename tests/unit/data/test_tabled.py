@@ -11,7 +11,7 @@ from hpcai.core.errors import DatasetError
 from hpcai.data import tabled
 from hpcai.data.manifest import FileEntry, Manifest, read_manifest, write_manifest
 from hpcai.data.pack import pack_dataset, read_pack
-from hpcai.data.stage import node_pieces
+from hpcai.data.stage import node_part
 from hpcai.data.table import StoredColumns, Table
 
 CONTENT = {"source", "samples_root", "unused_files", "origin"}
@@ -151,5 +151,5 @@ def test_a_large_pack_is_staged_as_a_small_one(tmp_path, monkeypatch):
     assert large.digest == small.model_copy(update={"pack_s": large.pack_s}).digest
     for partition in ("whole", "split"):
         for node in range(2):
-            parts = [list(node_pieces(pack, "train", node, 2, partition)) for pack in (small, large)]
+            parts = [list(node_part(pack, "train", node, 2, partition).pieces) for pack in (small, large)]
             assert parts[0] == parts[1]

@@ -1,7 +1,7 @@
 """Read one part of a sample from a plain TFRecord file, without reading the rest.
 
 The cube ``x`` is raw int16, depth first, so the planes of a part are one contiguous range of bytes. The checksum of a
-record covers the whole record and cannot be verified for a part; staging has already verified the file.
+record covers the whole record and cannot be verified for a part: only files that staging has verified are read so.
 """
 
 import os

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from crc32c import crc32c
 
+from hpcai.config.benchmark import Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import read_regular
 from hpcai.core.messages import at
@@ -76,15 +77,16 @@ class DeepCamDataModule(DataModule[DeepCamData]):
         root: Path,
         found: Found,
         examined: Mapping[str, Sequence[Any]] | None = None,  # noqa: ARG002
+        records: Mapping[Split, Sequence[int]] | None = None,  # noqa: ARG002
     ) -> dict[str, tuple[float, ...]]:
-        """Return ``minval`` and ``maxval`` of each channel from ``stats.h5``; its other numbers are only checked.
-
-        The file is next to the folders or, as in v0.7, in the training folder.
-        """
-        places = [root / STATISTICS_FILE, *{(root / path).parent / STATISTICS_FILE for path in found["train"]}]
-        file = next((place for place in places if place.is_file()), places[0])
-        statistics = read_statistics(file)
+        """Return ``minval`` and ``maxval`` of each channel from ``stats.h5``; its other numbers are only checked."""
+        statistics = read_statistics(self.sidecar(root, STATISTICS_FILE, found))
         return {name: tuple(np.asarray(getattr(statistics, name)).tolist()) for name in ("minval", "maxval")}
+
+    def sidecar(self, root: Path, name: str, found: Found) -> Path:
+        """Return the place of ``stats.h5``: next to the folders or, as in v0.7, in the training folder."""
+        places = [root / name, *{(root / path).parent / name for path in found["train"]}]
+        return next((place for place in places if place.is_file()), places[0])
 
     def generate(self, folder: Path) -> dict[str, object]:
         """Write generated frames and their statistics."""

@@ -131,7 +131,11 @@ class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
             yield Member(f"{file.stem}_{number:04d}.tfrecord", content, (0,))
 
     def statistics(
-        self, root: Path, found: Found, examined: Mapping[str, Sequence[Any]] | None = None
+        self,
+        root: Path,
+        found: Found,
+        examined: Mapping[str, Sequence[Any]] | None = None,
+        records: Mapping[Split, Sequence[int]] | None = None,  # noqa: ARG002
     ) -> dict[str, tuple[float, ...]]:
         """Return mean and standard deviation of each channel over the training years."""
         known = examined or {}

@@ -93,6 +93,7 @@ class OpenCatalystDataModule(DataModule[OpenCatalystData]):
         root: Path,
         found: Found,
         examined: Mapping[str, Sequence[Any]] | None = None,  # noqa: ARG002
+        records: Mapping[Split, Sequence[int]] | None = None,
     ) -> dict[str, tuple[float, ...]]:
         """Return facts about the training graphs.
 
@@ -100,8 +101,9 @@ class OpenCatalystDataModule(DataModule[OpenCatalystData]):
         ``standard_deviation_`` and ``max_`` atoms and edges are per graph, over all graphs of both splits, and
         determine the room of a batch; ``mean_triplets`` covers the graphs that the forces are taken from.
         """
-        files = [root / path for split in SPLITS for path in sorted(found[split])]
-        counts = [count_graphs(file) for file in files]
+        files = [root / path for split in SPLITS for path in found[split]]
+        # Counting reads all pages of a file.
+        counts = [int(n) for split in SPLITS for n in records[split]] if records else [*map(count_graphs, files)]
         training = sum(counts[: len(found["train"])])
         chosen, firsts = range(0, training, -(-training // STATISTICS_GRAPHS)), [0, *accumulate(counts)]
         processes = len(os.sched_getaffinity(0)) if sum(counts) >= PROCESSES_FROM_GRAPHS else 1

@@ -97,13 +97,19 @@ def test_every_flipped_bit_of_the_head_is_refused_or_gives_the_sample(path: Path
             assert int((counts != COUNTS[:8]).sum()) <= 1
 
 
-@pytest.mark.parametrize("gzip", [False, True])
-def test_a_rank_reads_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gzip: bool) -> None:
+def one_file(file: Path, *, gzip: bool = False, staged: bool = True) -> Samples:
+    """A file with one sample."""
+    lengths = np.array([file.stat().st_size if file.exists() else 1])
+    return Samples((file,), np.zeros(1, np.int64), np.zeros(1, np.int64), Shard(0, 1), gzip, lengths, staged)
+
+
+@pytest.mark.parametrize(("gzip", "staged"), [(False, True), (False, False), (True, False)])
+def test_a_rank_reads_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gzip: bool, staged: bool) -> None:
     file = tmp_path / "cube"
     write_sample(file, COUNTS, TARGETS.tolist(), gzip=gzip)
     workload = CosmoFlow(make_plan(2, point={"spatial_parts": 2}))
     reading = Reading(workload.parse, workload.collate, 1, 1, workload.read_part)
-    samples = Samples((file,), np.zeros(1, np.int64), np.zeros(1, np.int64), Shard(0, 1), gzip)
+    samples = one_file(file, gzip=gzip, staged=staged)
     for rank in range(2):
         monkeypatch.setattr(collective, "_joined", [(None, Ranks(rank, 2, rank, 2, 0, 1))])
         ((counts, targets, _),) = evaluation_batches(samples, reading)
@@ -111,11 +117,26 @@ def test_a_rank_reads_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         np.testing.assert_array_equal(targets[0], TARGETS)
 
 
+def test_a_part_of_a_file_in_place_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing has verified that file: a flipped bit in a part is found by the checksum of the whole record."""
+    file = tmp_path / "cube"
+    write_sample(file, COUNTS, TARGETS.tolist())
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    workload = CosmoFlow(make_plan(2, point={"spatial_parts": 2}))
+    reading = Reading(workload.parse, workload.collate, 1, 1, workload.read_part)
+    for rank in range(2):
+        monkeypatch.setattr(collective, "_joined", [(None, Ranks(rank, 2, rank, 2, 0, 1))])
+        with refused(DatasetError, BAD_SAMPLE):
+            list(checked(iter(evaluation_batches(one_file(file, staged=False), reading)), "evaluation"))
+
+
 def test_a_missing_file_is_told_without_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collective, "_joined", [(None, Ranks(0, 2, 0, 2, 0, 1))])
     workload = CosmoFlow(make_plan(2, point={"spatial_parts": 2}))
     reading = Reading(workload.parse, workload.collate, 1, 1, workload.read_part)
-    samples = Samples((tmp_path / "none",), np.zeros(1, np.int64), np.zeros(1, np.int64), Shard(0, 1), False)
+    samples = one_file(tmp_path / "none")
     with refused(DatasetError, BAD_SAMPLE) as caught:
         list(checked(iter(evaluation_batches(samples, reading)), "evaluation"))
     assert "Traceback" not in str(caught.value)

@@ -1,6 +1,7 @@
 """The container: its official layout, conversion, and each kind of damage."""
 
 import re
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from unit.workloads.deepcam.data.deepcam_frames import (
 )
 
 from hpcai.core.errors import DatasetError
+from hpcai.data.catalogue import Archive
 from hpcai.data.module import CHANGED_FILE, FileFacts
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.tfrecord import Content, split_records
@@ -150,18 +152,17 @@ def test_sample_shape() -> None:
     assert module().sidecars == ("stats.h5",)
 
 
+def write_official(root: Path, statistics: str) -> Path:
+    for split, count in (("train", 3), ("validation", 2)):
+        for number in range(1, count + 1):
+            write_frame(root / split / f"data-{number}.h5")
+    write_statistics(root / statistics)
+    return root
+
+
 @pytest.mark.parametrize("place", ["stats.h5", "train/stats.h5"])
 def test_an_existing_dataset_of_either_layout_is_taken_where_it_lies(tmp_path: Path, place: str) -> None:
-    root = tmp_path / "official"
-    for name in (
-        "train/data-1.h5",
-        "train/data-2.h5",
-        "train/data-3.h5",
-        "validation/data-1.h5",
-        "validation/data-2.h5",
-    ):
-        write_frame(root / name)
-    write_statistics(root / place)
+    root = write_official(tmp_path / "official", place)
     taken = module(source="existing", path=str(root))
     manifest = prepare_dataset("deepcam", taken, tmp_path / "dataset", tmp_path / "none.tsv")
     assert (manifest.samples("train"), manifest.samples("validation")) == (3, 2)
@@ -169,3 +170,20 @@ def test_an_existing_dataset_of_either_layout_is_taken_where_it_lies(tmp_path: P
     (root / place).unlink()
     with pytest.raises(DatasetError, match=r"stats\.h5: cannot be read"):
         prepare_dataset("deepcam", taken, tmp_path / "dataset", tmp_path / "none.tsv")
+
+
+@pytest.mark.parametrize("place", ["stats.h5", "train/stats.h5"])
+def test_a_download_of_either_layout_has_its_statistics_in_the_root(tmp_path: Path, place: str) -> None:
+    archive = tmp_path / "dataset/archive/small.tar"
+    archive.parent.mkdir(parents=True)
+    with tarfile.open(archive, "w") as tar:
+        tar.add(write_official(tmp_path / "official", place), "official")
+    table = tmp_path / "datasets.tsv"
+    row = ["small", archive.name, "http://127.0.0.1:9/small.tar", "", "", "", "tar", "a note"]
+    table.write_text("\t".join(Archive.model_fields) + "\n" + "\t".join(row) + "\n")
+    fetched = module(source="download", archives=["small"])
+    manifest = prepare_dataset("deepcam", fetched, tmp_path / "dataset", table)
+    assert manifest.statistics["maxval"] == tuple(range(1, 17))
+    again = module(source="existing", path=str(tmp_path / "dataset"))
+    assert prepare_dataset("deepcam", again, tmp_path / "again", table).statistics == manifest.statistics
+    assert (tmp_path / "dataset/stats.h5").is_file()

@@ -16,6 +16,8 @@ from unit.workloads.image_classification.data.image_files import module, picture
 
 from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive
+from hpcai.data.processes import in_forks
+from hpcai.workloads.image_classification.data import conversion
 from hpcai.workloads.image_classification.data.conversion import NO_ROOM
 from hpcai.workloads.image_classification.data.record import ImageRecord, decode_record
 from hpcai.workloads.image_classification.data.tar_window import Window
@@ -138,6 +140,17 @@ def test_the_shuffle_is_a_fixed_one(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in sorted(first.iterdir())] == [
         path.read_bytes() for path in sorted(second.iterdir())
     ]
+
+
+def test_several_processes_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results, started = [], list[int]()
+    monkeypatch.setattr(conversion, "in_forks", lambda *given: (started.append(given[2]), in_forks(*given))[1])
+    for processes in (1, 2):
+        monkeypatch.setattr(conversion.os, "sched_getaffinity", lambda _, count=processes: range(count))
+        (tmp_path / str(processes)).mkdir()
+        results.append({path.name: path.read_bytes() for path in convert(tmp_path / str(processes)).iterdir()})
+    assert started == [1, 1, 2, 2]
+    assert results[0] == results[1]
 
 
 def flipped_header(content: bytes) -> bytes:

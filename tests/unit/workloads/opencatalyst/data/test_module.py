@@ -2,6 +2,7 @@
 
 import lzma
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from unit.workloads.opencatalyst.data.graph_samples import settings
 
 from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive, read_catalogue
+from hpcai.data.manifest import write_manifest
 from hpcai.data.module import CHANGED_FILE
+from hpcai.data.prepare import MANIFEST, prepare_dataset
 from hpcai.data.tfrecord import FRAME_BYTES, Content, split_records
 from hpcai.workloads.opencatalyst.data import module
 from hpcai.workloads.opencatalyst.data.container import read_graphs
@@ -140,6 +143,36 @@ def test_statistics_are_those_of_the_graphs(generated: Path, monkeypatch: pytest
     monkeypatch.setattr(module, "PROCESSES_FROM_GRAPHS", 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(2))
     assert statistics == MODULE.statistics(generated, found)
+
+
+def test_statistics_are_those_of_the_files_that_are_used(
+    generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four and two graphs in two files, a dataset of four has the first; and nothing counts graphs again."""
+
+    def refuse(_: Path) -> int:
+        raise AssertionError("all pages of a file were read again")
+
+    found = MODULE.find(generated)
+    assert found is not None
+    first = {"train": found["train"][:1], "validation": found["validation"]}
+    expected = MODULE.statistics(generated, first)
+    assert expected != MODULE.statistics(generated, found)
+    monkeypatch.setattr(module, "count_graphs", refuse)
+    smaller = OpenCatalystDataModule(settings(source="existing", path=str(generated), train_samples=4))
+    manifest = prepare_dataset("opencatalyst", smaller, tmp_path / "scanned", tmp_path / "none.tsv")
+    assert manifest.samples("train") == 4
+    assert manifest.statistics == expected
+    shutil.copytree(generated, tmp_path / "described")
+    whole = OpenCatalystDataModule(settings(source="existing", path=str(tmp_path / "described")))
+    write_manifest(
+        prepare_dataset("opencatalyst", whole, tmp_path / "whole", tmp_path / "none.tsv"),
+        tmp_path / "described" / MANIFEST,
+    )
+    smaller = OpenCatalystDataModule(settings(source="existing", path=str(tmp_path / "described"), train_samples=4))
+    described = prepare_dataset("opencatalyst", smaller, tmp_path / "taken", tmp_path / "none.tsv")
+    assert described.origin["had_manifest"]
+    assert described.digest == manifest.digest
 
 
 def test_another_cut_off_is_noticed(generated: Path) -> None:
