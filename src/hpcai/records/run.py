@@ -8,7 +8,16 @@ monotonic clock, sizes in bytes; ``None`` means "not measured".
 import math
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.disturbance import Disturbance, Quietness, is_disturbed
@@ -76,7 +85,12 @@ class EpochRecord(_Part):
     step_time_p95_s: float | None = None
     step_time_max_s: float | None = None
     skipped_steps: int | None = Field(
-        default=None, ge=0, description="Steps that gradient skipping left out; None: the recipe skips none."
+        default=None,
+        ge=0,
+        description=(
+            "Steps that gradient skipping or the loss scaling of fp16 left out; None: the plan has neither, or an "
+            "earlier version trained in fp16."
+        ),
     )
 
 
@@ -305,6 +319,14 @@ class RunRecord(_Part):
         if self.training is None or self.train_s is None or self.evaluation_s is None:
             return None
         return self.wall_s - self.training.staging.staging_s - self.train_s - self.evaluation_s
+
+    @field_validator("verdicts")
+    @classmethod
+    def _instances_are_timed(cls, verdicts: tuple[Verdict, ...], info: ValidationInfo) -> tuple[Verdict, ...]:
+        """Drop the finding of earlier versions that an instance of a weak-scaling group was profiled."""
+        plan = info.data.get("plan")
+        is_weak = plan is not None and plan.kind == "weak"
+        return tuple(verdict.without("timed") for verdict in verdicts) if is_weak else verdicts
 
     @model_validator(mode="after")
     def _tells_one_story(self) -> "RunRecord":

@@ -52,6 +52,11 @@ class Extent(_Part):
         """Accelerators, or nodes of a machine without them, as in the package's result summarizer."""
         return self.accelerators or self.nodes
 
+    @property
+    def accelerators_per_node(self) -> int:
+        """Accelerators of a node, rounded up where nodes have different numbers."""
+        return -(-self.accelerators // self.nodes)
+
 
 class Instance(_Part):
     """One instance of a group."""

@@ -59,3 +59,8 @@ class Verdict(Settings):
         if self.valid == bool(self.deviations):
             raise ValueError("a run is valid exactly if nothing deviates")
         return self
+
+    def without(self, rule: str) -> "Verdict":
+        """Return the verdict without the deviations from a rule, which is valid if no other deviates."""
+        kept = tuple(finding for finding in self.deviations if finding.rule != rule)
+        return self.model_copy(update={"deviations": kept, "valid": not kept})

@@ -1,10 +1,11 @@
 """The runs of a result that has more runs than its rules count: the window of consecutive ones with the median score.
 
-The tables of scales, the tables of rounds and the submission all choose it here, so that they agree.
+The tables of scales, the tables of rounds and the submission all choose it here (:func:`find_window`), by the times of
+the records, so that they agree.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hpcai.core.messages import Message
@@ -84,3 +85,23 @@ def choose_window(scores: Sequence[float], runs: int, by_rule: int) -> Window:
     first = order[len(order) // 2]
     facts = {"first": first + 1, "last": first + by_rule, "runs": runs, "windows": len(scores), "by_rule": by_rule}
     return Window(first, by_rule, CHOSEN(**facts, section=SECTION))
+
+
+def find_window(
+    starts: Sequence[tuple[str, int]], times_s: Iterable[float | None], by_rule: int
+) -> tuple[list[int], str]:
+    """Return the places of the runs that make a result, in the order of their start, and how they were chosen.
+
+    Parameters
+    ----------
+    starts
+        Start (UTC) and repetition of each run.
+    times_s
+        Time to train of each run by its record [s]; None or NaN for one without a time that counts.
+    by_rule
+        Number of runs that the rules count.
+    """
+    known = [math.inf if time_s is None or math.isnan(time_s) else time_s for time_s in times_s]
+    order = sorted(range(len(starts)), key=starts.__getitem__)
+    window = choose_window(score_windows([known[place] for place in order], by_rule), len(order), by_rule)
+    return order[window.first : window.first + window.length], window.note

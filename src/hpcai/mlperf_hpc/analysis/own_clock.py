@@ -78,6 +78,11 @@ def timed_by_group(runs: Sequence[LoggedRun], group: WeakGroup) -> tuple[LoggedR
     return tuple(_without_times(run, together.words) for run in runs) if together.differs else tuple(runs)
 
 
+def counted_time_s(record: RunRecord, run: LoggedRun | None) -> float | None:
+    """Return the time to train with which a run counts [s]: its record's, or None if no time of its log counts."""
+    return None if run is None or run.untimed else record.time_to_train_s
+
+
 def judge_clock(verdict: LogVerdict, run: LoggedRun) -> LogVerdict:
     """Return the verdict of a log; it does not comply if its times contradict the run's."""
     if not run.untimed:

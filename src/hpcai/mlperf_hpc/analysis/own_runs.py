@@ -1,7 +1,6 @@
 """Present runs of our own studies as a round, read from their MLPerf logs like published ones."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -9,12 +8,13 @@ from typing import NamedTuple
 from hpcai.core.errors import RecordError
 from hpcai.core.messages import Message
 from hpcai.metrics.quietness import stall_remark
-from hpcai.metrics.scores.window import choose_window, score_windows
-from hpcai.mlperf_hpc.analysis.own_clock import judge_clock, timed_by_group, timed_by_record
+from hpcai.metrics.scores.window import find_window
+from hpcai.mlperf_hpc.analysis.own_clock import counted_time_s, judge_clock, timed_by_group, timed_by_record
 from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, OWN_STALL, OWN_TARGET, QUALITY
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.compliance.choose import Choice
 from hpcai.mlperf_hpc.compliance.log_check import check_log
+from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import TOKEN, Mllog, read_mllog
@@ -24,11 +24,14 @@ from hpcai.records.weak import WeakGroup
 from hpcai.rules.table import rules_of
 
 NO_RUN = Message("own_runs.no_run", "found no run of MLPerf HPC")
+NO_LOG = Message("own_runs.no_log", "no log: {reason}")
 
 SUITE = "mlperf_hpc"
 LOG = "raw/mllog.txt"
 OUTSIDE = "run_outside_window"
 """Kind of the normalised entry."""
+OF_RECORD = "record of the run"
+"""Rule of the finding that a run left no log."""
 
 
 class OwnRun(NamedTuple):
@@ -119,9 +122,10 @@ def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> Checke
 
     A submission is a benchmark file at one scale in one variant. Its system name joins the machine with these, because
     two of them are never the same result. Of more runs than the rules count it holds their window, as a submission
-    would; the others are listed as repairs. A target other than the official one is attached to each run, which
-    separates runs on small data from official ones. If a log's times contradict its record, the log does not comply
-    and none of its times counts. Method: measured.
+    would; the others are listed as repairs. A run that left no log is one without a time that does not comply, as an
+    empty log of a published round is; where no run left one, there is no submission. A target other than the official
+    one is attached to each run, which separates runs on small data from official ones. If a log's times contradict its
+    record, the log does not comply and none of its times counts. Method: measured.
 
     Parameters
     ----------
@@ -142,26 +146,29 @@ def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> Checke
     for run in points:
         point = run.record.plan.point
         groups.setdefault((point.benchmark, point.variant, point.scale), []).append(run)
-    repairs = _repairs(runs)
-    windows = [_window(group, repairs) for group in groups.values()]
+    outside: list[Repair] = []
+    windows = [_window(group, outside) for group in groups.values()]
     submissions = [_submit(study, group) for group in windows if any(run.log for run in group)]
     submissions += [_submit_group(study, group) for group in weak if any(run.log for run in group.runs)]
     submissions.sort(key=lambda one: (one.benchmark, one.org, one.system_name))
     logged = {run.source: run for one in submissions for run in (*one.runs, *one.pruned)}
-    verdicts = {
-        run.source: judge_clock(check_log(run.log, rule_set, source=run.source), logged[run.source])
-        for run in runs
-        if run.log and run.source in logged
-    }
     made = Round(
         name=study,
         source="runs",
         layout="flat",
         submissions=tuple(submissions),
         systems=tuple(one.system for one in submissions if one.system),
-        repairs=tuple(repairs),
+        repairs=(*_repairs(runs, logged.keys()), *outside),
     )
+    verdicts = {run.source: _judge(run, logged[run.source], rule_set) for run in runs if run.source in logged}
     return CheckedRound(made, Choice(rule_set, f"the rule set of study {study}"), verdicts)
+
+
+def _judge(run: OwnRun, logged: LoggedRun, rule_set: str) -> LogVerdict:
+    """Return the verdict on the log of a run; without a log, it does not comply."""
+    if run.log is None:
+        return LogVerdict(run.source, rule_set, False, (Finding(run.source, None, "log", OF_RECORD, logged.untimed),))
+    return judge_clock(check_log(run.log, rule_set, source=run.source), logged)
 
 
 def _only(names: Sequence[str], what: str) -> str:
@@ -172,22 +179,20 @@ def _only(names: Sequence[str], what: str) -> str:
     return found[0]
 
 
-def _window(group: Sequence[OwnRun], repairs: list[Repair]) -> list[OwnRun]:
+def _window(group: Sequence[OwnRun], outside: list[Repair]) -> list[OwnRun]:
     """Return the runs of a result: all of them, or the window of those that the rules count.
 
     The runs outside of the window are added to the repairs.
     """
-    ordered = sorted(group, key=lambda run: (run.record.started_utc, run.record.plan.repetition))
-    by_rule = rules_of(SUITE).results.runs_of(ordered[0].record.plan.benchmark.workload)
-    times = [math.inf if run.record.time_to_train_s is None else run.record.time_to_train_s for run in ordered]
-    window = choose_window(score_windows(times, by_rule), len(ordered), by_rule)
-    chosen = {run.source for run in ordered[window.first : window.first + window.length]}
-    repairs += [
-        Repair(run.source, "whole file", OUTSIDE, window.note, "the run is left out")
-        for run in group
-        if run.log and run.source not in chosen
-    ]
-    return [run for run in group if run.source in chosen]
+    by_rule = rules_of(SUITE).results.runs_of(group[0].record.plan.benchmark.workload)
+    if len(group) <= by_rule:
+        return list(group)
+    starts = [(run.record.started_utc, run.record.plan.repetition) for run in group]
+    chosen, note = find_window(starts, [counted_time_s(run.record, _logged(run)) for run in group], by_rule)
+    for place, run in enumerate(group):
+        if run.log and place not in chosen:
+            outside.append(Repair(run.source, "whole file", OUTSIDE, note, "the run is left out"))
+    return [run for place, run in enumerate(group) if place in chosen]
 
 
 def _submit(study: str, group: Sequence[OwnRun]) -> Submission:
@@ -195,14 +200,14 @@ def _submit(study: str, group: Sequence[OwnRun]) -> Submission:
     first = group[0].record
     point = first.plan.point
     name = f"{first.plan.machine.name}_{point.benchmark}_{point.variant}_{point.scale}"
-    runs = sorted((_logged(run.record, run.log, run.source) for run in group if run.log), key=lambda run: run.number)
+    runs = sorted(map(_logged, group), key=lambda run: run.number)
     return Submission(
         origin=study,
         method="measured",
         org=first.plan.submission.org,
         system_name=name,
         folder=group[0].folder,
-        benchmark=runs[0].benchmark,
+        benchmark=next((run.benchmark for run in runs if run.benchmark), ""),
         scaling="strong",
         runs=tuple(runs),
         pruned=(),
@@ -226,7 +231,8 @@ def _submit_group(study: str, own: OwnGroup) -> Submission:
         name=name,
         nodes=whole.nodes,
         processors_per_node=None if alone.system.processors_per_node is None else per_node,
-        accelerators_per_node=whole.accelerators // whole.nodes,
+        accelerators_per_node=whole.accelerators_per_node,
+        all_accelerators=whole.accelerators,
     )
     return replace(
         alone,
@@ -238,8 +244,11 @@ def _submit_group(study: str, own: OwnGroup) -> Submission:
     )
 
 
-def _logged(record: RunRecord, log: Mllog, source: str) -> LoggedRun:
-    run = timed_by_record(read_run(log, source, record.plan.repetition), record)
+def _logged(own: OwnRun) -> LoggedRun:
+    """Return a run as logged; one that left no log is as one that was lost before its first line."""
+    record, log = own.record, own.log
+    run = read_run(log or Mllog(own.source, (), (), 0, ends_with_newline=True), own.source, record.plan.repetition)
+    run = timed_by_record(run, record) if log else replace(run, untimed=NO_LOG(reason=record.reason), repairs=())
     target = record.plan.benchmark.target.value
     settings: dict[str, object] = {**run.settings, OWN_DATA: record.data_source, OWN_STALL: stall_remark(record)}
     if run.benchmark not in QUALITY or target != QUALITY[run.benchmark].target:
@@ -258,18 +267,21 @@ def _system(name: str, record: RunRecord) -> System:
         division=plan.submission.division,
         nodes=plan.point.nodes,
         processors_per_node=None if accelerated else plan.point.ranks_per_node,
-        accelerators_per_node=plan.point.ranks_per_node if accelerated else 0,
+        accelerators_per_node=plan.accelerators_per_node,
         accelerator=str(facts.get("accelerators") or plan.machine.device.model) if accelerated else "",
         processor=str(facts.get("cpu_model") or ""),
     )
 
 
-def _repairs(runs: Sequence[OwnRun]) -> list[Repair]:
+def _repairs(runs: Sequence[OwnRun], counted: Container[str]) -> list[Repair]:
     lost = [
-        Repair(run.source, "whole file", "run_without_log", f"no log: {run.record.reason}", "the run is left out")
+        Repair(
+            run.source, "whole file", "run_without_log", NO_LOG(reason=run.record.reason),
+            "the run has no time" if run.source in counted else "the run is left out",
+        )
         for run in runs
         if run.log is None
-    ]
+    ]  # fmt: skip
     shared = sorted({run.record.plan.machine.name for run in runs if run.record.plan.machine.device.kind == "cpu"})
     parts = [
         Repair("runs", name, "rank_as_processor", "ranks on cores of a machine without accelerators", "each is a unit")

@@ -10,6 +10,7 @@ import pandas as pd
 from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS, SAME_SAMPLES_RATIO, name_editions
 from hpcai.mlperf_hpc.analysis.publication import publication_order
+from hpcai.mlperf_hpc.analysis.targets import QUALITY
 
 STAGED_S = 1.0
 """Some logs have empty staging intervals, up to 0.85 s on a mean (mlperf_logs.md 4); these count as no staging."""
@@ -20,6 +21,8 @@ SURPLUS = Message(
     "prediction_points.surplus",
     "not used: one of {found} submissions, of which predictions take {most}, evenly over units and batches",
 )
+OTHER_TARGET = ", target {:g}"
+"""End of an edition's name for results with a target of their own: another one takes other numbers of epochs."""
 _NEEDED = ("run_s", "epochs", "epoch_s", "units", "global_batch_samples", "kept")
 
 
@@ -105,7 +108,7 @@ def point_sets(
     rows = with_staging_in_run(_each_once(rows))
     for benchmark, part in rows.groupby("benchmark", sort=True):
         own = references[references["benchmark"] == benchmark]
-        for edition, members in part.groupby(name_editions(part), sort=True):
+        for edition, members in part.groupby(name_editions(part) + _name_targets(part), sort=True):
             yield PointSet(
                 str(benchmark),
                 str(edition),
@@ -170,8 +173,17 @@ def members_of(organisation: str) -> frozenset[str]:
 
 def _why_unusable(row: Mapping[Any, Any]) -> str:
     """Return what excludes a result from the fits; blank if nothing does."""
-    missing = [name for name in _NEEDED if not _is_positive(row[name])]
+    needed = (*_NEEDED, "quality_target") if row["benchmark"] in QUALITY else _NEEDED
+    missing = [name for name in needed if not _is_positive(row[name])]
     return f"without {', '.join(missing)}" if missing else ""
+
+
+def _name_targets(rows: pd.DataFrame) -> "pd.Series[str]":
+    """Return the target of each row if it is not the official one, as the end of an edition's name; else blank."""
+    official = rows["benchmark"].map({name: quality.target for name, quality in QUALITY.items()})
+    pairs = zip(rows["quality_target"].astype(float), official.astype(float), strict=True)
+    names = [OTHER_TARGET.format(own) if abs(own - asked) > 0 else "" for own, asked in pairs]
+    return pd.Series(names, rows.index, dtype="str")
 
 
 def _thinned(members: pd.DataFrame) -> pd.DataFrame:
@@ -228,8 +240,9 @@ def _number_results(rows: pd.DataFrame) -> "pd.Series[int]":
 
 
 def _fitting(references: pd.DataFrame, members: pd.DataFrame, edition: str) -> pd.DataFrame:
-    """Return the references with the same number of samples; DeepCAM's references evaluate after every epoch."""
+    """Return the references with the same samples and the official target; DeepCAM's evaluate after every epoch."""
     samples = float(members["train_samples"].astype(float).max())
     ratio = references["train_samples"].astype(float) / samples
     near = (ratio < SAME_SAMPLES_RATIO) & (ratio > 1 / SAME_SAMPLES_RATIO)
-    return references[near & (not edition.endswith(BY_STEPS))]
+    fits = not edition.endswith(BY_STEPS) and not any(_name_targets(members))
+    return references[near & fits]

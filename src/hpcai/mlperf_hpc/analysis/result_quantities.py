@@ -99,12 +99,18 @@ def _identify(runs: pd.DataFrame, reasons: list[str]) -> dict[str, Any]:
     return {
         **{name: first[name] for name in _IDENTITY},
         **{name: _common(runs, name, reasons) for name in _SETTINGS},
+        "started_utc": _first_start(runs),
         "runs": len(runs),
         "runs_by_rule": quality.runs_by_rule if quality else NAN,
         "good_by_status": int(runs["good_by_status"].sum()),
         "good_by_target": int(runs["good_by_target"].sum()),
         "scaling_factor": 1.0 if pd.isna(factor) else float(factor),
     }
+
+
+def _first_start(runs: pd.DataFrame) -> str:
+    """Return the start of the first of the runs (UTC); blank if no log tells one."""
+    return min((str(start) for start in runs["started_utc"].dropna() if start), default="")
 
 
 def _common(runs: pd.DataFrame, name: str, reasons: list[str]) -> float:

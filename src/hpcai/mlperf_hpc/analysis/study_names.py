@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hpcai.metrics.scores.columns import TIMINGS
-from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
+from hpcai.mlperf_hpc.analysis.editions import BY_STEPS, FIRST_ROUND
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, OWN, WORKLOAD_OF
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.rules.table import rules_of
@@ -34,7 +34,6 @@ TASKS = {
     "openfold": Task("openfold", "openfold", "local_distance_difference_test"),
 }
 """Keyed by folder of the rounds; names as in config/benchmarks/*.yaml and the training reports."""
-FIRST_ROUND = "v0.7"
 FIRST_ROUND_SAMPLES = {
     (name, samples): dataset
     for name, facts in BENCHMARKS.items()

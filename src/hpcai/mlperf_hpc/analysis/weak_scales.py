@@ -170,9 +170,9 @@ def _by_value(by_ranks: Sequence[int], by_nodes: Sequence[int]) -> dict[int, str
 
 def _whole_scale(submission: Submission) -> tuple[float, str]:
     system = submission.system
-    if system is None or system.nodes is None or system.accelerators_per_node is None:
+    if system is None or system.nodes is None or system.accelerators is None:
         return math.nan, ""
-    return float(system.nodes * max(system.accelerators_per_node, 1)), _unit(system.accelerators_per_node)
+    return float(system.accelerators or system.nodes), _unit(system.accelerators)
 
 
 def _logged_unit(counted: Sequence[LoggedRun]) -> str:
@@ -180,8 +180,8 @@ def _logged_unit(counted: Sequence[LoggedRun]) -> str:
     return next((_unit(number) for number in known if number is not None), "")
 
 
-def _unit(accelerators_per_node: int) -> str:
-    return "accelerator" if accelerators_per_node else "node"
+def _unit(accelerators: int) -> str:
+    return "accelerator" if accelerators else "node"
 
 
 def _count(run: LoggedRun, key: str) -> int | None:

@@ -159,6 +159,8 @@ class System:
         Whole numbers; None where the file has none.
     accelerator, processor
         Names of the models; blank where the file has none or a placeholder.
+    all_accelerators
+        Accelerators of all nodes, known where nodes have different numbers; None: as many on each node.
     """
 
     source: str
@@ -170,6 +172,7 @@ class System:
     accelerators_per_node: int | None
     accelerator: str
     processor: str
+    all_accelerators: int | None = None
 
     @property
     def processors(self) -> int | None:
@@ -179,6 +182,8 @@ class System:
     @property
     def accelerators(self) -> int | None:
         """Accelerators of all nodes; 0 without accelerators."""
+        if self.all_accelerators is not None:
+            return self.all_accelerators
         if self.nodes is None or self.accelerators_per_node is None:
             return None
         return self.nodes * self.accelerators_per_node

@@ -1,7 +1,7 @@
 """Map the path of a log to its submission, in any of the published trees or a part of one."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -17,6 +17,10 @@ SCALING_FILE = "scaling.json"
 POWER = "power"
 """Folder of power logs next to those of the runs."""
 VERSION = re.compile(r"hpc.*?(?<![0-9.])(v\d+\.\d+)(?![0-9])|^(v\d+\.\d+)$", re.IGNORECASE)
+ROUND = re.compile(r"(?:hpc_results_|mlperf_hpc_|training_results_hpc_)?(v\d+\.\d+)", re.IGNORECASE)
+"""Whole name of a folder above a source that is a round; part of a name may be such a version by chance."""
+DEEPEST_PART = 6
+"""Folders of ``ORG/results/SYSTEM/SCALING/BENCHMARK/pruned_results``."""
 TITLE = re.compile(r"(?:hpc_results_|MLPerf\W{0,3}HPC )(v\d+\.\d+)", re.IGNORECASE)
 
 
@@ -144,10 +148,17 @@ def name_of_round(source: Path, tops: Iterable[str], readme: str) -> str:
     Falls back to the source's own base name.
     """
     own = real_path(source)
-    around = reversed(own.parts) if own.is_dir() else [own.name]
-    for word in (*around, *(PurePosixPath(top).parts[0] for top in tops if top != ".")):
-        if found := VERSION.search(word):
-            return (found[1] or found[2]).lower()
-    if found := TITLE.search(readme):
-        return found[1].lower()
+    found = [VERSION.search(own.name), *map(ROUND.fullmatch, _folders_above(own) if own.is_dir() else ())]
+    found += [VERSION.search(PurePosixPath(top).parts[0]) for top in tops if top != "."]
+    if named := next(filter(None, found), None):
+        return (named[1] or named[2]).lower()
+    if title := TITLE.search(readme):
+        return title[1].lower()
     return own.name if own.is_dir() else own.name.split(".tar")[0].removesuffix(".zip")
+
+
+def _folders_above(own: Path) -> Iterator[str]:
+    """Yield the folder that holds the organisation of which a source is a part; no other above may name the round."""
+    for folder in (own, *own.parents)[:DEEPEST_PART]:
+        if all((folder / name).is_dir() for name in ("results", "systems")):
+            yield folder.parent.name

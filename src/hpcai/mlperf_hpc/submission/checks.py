@@ -22,6 +22,11 @@ TOO_FEW = Message("checks.too_few", "too few runs: {runs} of {needed} were measu
 OTHER_IN_LOGS = Message(
     "checks.other_in_logs", "the logs say {logged}, the tree {said}; set `submission` in the study file"
 )
+UNEVEN_NODES = Message(
+    "checks.uneven_nodes",
+    "found a group that used {used} accelerators of {nodes} nodes, expected as many on each: a system file has one "
+    "number per node, so that T would be {told}; measure a group that fills its nodes",
+)
 
 GENERATED = "generated data"
 SMALL = "a small edition of the benchmark, made for generated data"
@@ -45,6 +50,7 @@ def check_runs(submission: Submission) -> Iterator[Problem]:
                 message = "weak scaling without a time to train of the same benchmark (MLPerf HPC rules, weak scaling)"
                 yield Problem("failure", "rules", place, message)
         yield from _mixed_software(submission, system)
+        yield from _uneven_nodes(submission, system)
 
 
 def is_generated(result: Result) -> bool:
@@ -137,6 +143,15 @@ def _mixed_software(submission: Submission, system: SubmittedSystem) -> Iterator
     if mixed:
         message = f"runs with different software: {', '.join(mixed)}; a result is of one system and framework"
         yield Problem("failure", "rules", place, f"{message} (MLPerf Training rules, 2.2)")
+
+
+def _uneven_nodes(submission: Submission, system: SubmittedSystem) -> Iterator[Problem]:
+    """Yield a group whose T a system file cannot tell."""
+    whole = system.whole
+    if whole is not None and whole.accelerators % whole.nodes:
+        told = whole.nodes * whole.accelerators_per_node
+        message = UNEVEN_NODES(used=whole.accelerators, nodes=whole.nodes, told=told)
+        yield Problem("failure", "rules", f"{submission.folder}/systems/{system.name}.json", message)
 
 
 SHORTEST_HOST = 4

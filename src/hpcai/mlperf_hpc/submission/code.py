@@ -12,7 +12,8 @@ from hpcai.mlperf_hpc.submission.model import Problem, Submission
 
 PARTS = (
     "src", "workflow", "profiles", "envs", "config", "reports/workflow.rst", "reports/captions",
-    "Snakefile", "Makefile", "pyproject.toml", "requirements.lock",
+    "Snakefile", "Makefile", "pyproject.toml",
+    "requirements.lock", "requirements-cuda.lock", "requirements-newest.lock",
 )  # fmt: skip
 """Files that prepare data and train; tests, pictures and untracked files are excluded."""
 GIT_S = 60

@@ -1,21 +1,19 @@
 """Find the MLPerf HPC runs of a results folder, and group them into results and systems."""
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
-from hpcai.metrics.scores.window import choose_window, score_windows
-from hpcai.mlperf_hpc.analysis.counted_runs import claims_success, reaches_target
+from hpcai.metrics.scores.window import find_window
+from hpcai.mlperf_hpc.analysis.own_clock import counted_time_s
 from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.submission.model import (
     SUITE,
     Request,
     Result,
     Submission,
-    SubmittedRun,
     SubmittedSystem,
     is_asked,
     safe_name,
@@ -98,20 +96,11 @@ def _systems(request: Request, records: Iterable[tuple[Path, RunRecord]]) -> Ite
 
 def _result(request: Request, system: str, benchmark: str, found: Sequence[tuple[Path, RunRecord]]) -> Result:
     require_one_file(request.results, f"{system}/{benchmark}", [record for _, record in found])
-    ordered = sorted(found, key=lambda item: (item[1].started_utc, item[1].plan.repetition))
-    runs = [read_submitted_run(request.results, folder, record) for folder, record in ordered]
+    runs = [read_submitted_run(request.results, folder, record) for folder, record in found]
     by_rule = rules_of(SUITE).results.runs_of(runs[0].record.plan.benchmark.workload)
-    window = choose_window(score_windows([_time_s(run) for run in runs], by_rule), len(runs), by_rule)
-    chosen = tuple(runs[window.first : window.first + window.length])
-    return Result(benchmark, "strong", chosen, (), len(runs), window.note)
-
-
-def _time_s(run: SubmittedRun) -> float:
-    """Return the time to train [s]; infinity for a run that does not count."""
-    logged = run.logged
-    if logged is None or logged.run is None or not (claims_success(logged) and reaches_target(logged)):
-        return math.inf
-    return logged.run.duration_s
+    starts = [(run.record.started_utc, run.record.plan.repetition) for run in runs]
+    chosen, note = find_window(starts, [counted_time_s(run.record, run.logged) for run in runs], by_rule)
+    return Result(benchmark, "strong", tuple(runs[place] for place in chosen), (), len(runs), note)
 
 
 def _one(what: str, values: Iterable[str], advice: str) -> str:

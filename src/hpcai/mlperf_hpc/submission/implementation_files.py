@@ -12,11 +12,13 @@ import yaml
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from hpcai.config.base import Settings
+from hpcai.config.machine import Machine
 from hpcai.config.runs import Point, RunPlan
 from hpcai.launchers.registry import default_launcher, launcher_of
 from hpcai.mlperf_hpc.benchmarks import WORKLOAD_OF
 from hpcai.mlperf_hpc.submission.model import IMPLEMENTATION, Result, Submission, SubmittedSystem
 from hpcai.mlperf_hpc.submission.precision import say_precision
+from hpcai.mlperf_hpc.submission.system_file import frameworks_of
 from hpcai.records.commands import shown_command
 from hpcai.records.run import RunRecord
 from hpcai.workloads.registry import read_beside, title_of
@@ -54,15 +56,23 @@ def benchmark_readme(submission: Submission, result: Result, code: str) -> str:
 
     Parameters
     ----------
+    submission, result
+        The submission, and the first of its results of the benchmark, which share this README.
     code
         Origin of the code, as a sentence.
     """
     plan = result.record.plan
+    all_of_it = [one for system in submission.systems for one in system.results if one.benchmark == result.benchmark]
+    points = [one.record.plan.point for one in all_of_it]
+    staging = plan.benchmark.staging
     values: dict[str, Any] = {
         "title": title_of(WORKLOAD_OF[result.benchmark]),
+        "frameworks": ", ".join(frameworks_of(point.engine for point in points)),
         "benchmark": plan.benchmark,
         "official": plan.benchmark.data.source != "generate",
         "on_clock": plan.time_staging,
+        "is_split": staging.place == "node_local" and staging.partition == "split",
+        "several_nodes": any(point.nodes > 1 for point in points),
         "rule_set": submission.rule_set,
         "code": code,
     }
@@ -87,11 +97,17 @@ def _values(submission: Submission, system: SubmittedSystem, result: Result) -> 
         "launcher_known": bool(launcher_of(record)),
         "dataset": dataset,
         "packed": plan.benchmark.is_packed,
+        "on_cuda": _needs_cuda(plan.machine),
         "folder": shlex.quote(f"results/{kind}/{record.run_id.rpartition('/')[0]}"),
         "command": portable_command(record),
         "environment": published_environment(record),
         "settings": _flat(plan.benchmark.recipe.model_dump(mode="json")),
     }
+
+
+def _needs_cuda(machine: Machine) -> bool:
+    """Return whether the environment needs the libraries of GPUs; with an image, the ranks have those of the image."""
+    return machine.device.kind == "gpu" and not (machine.software and machine.software.container)
 
 
 def published_environment(record: RunRecord) -> dict[str, str]:

@@ -9,6 +9,7 @@ from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.records.run import RunRecord
+from hpcai.records.weak import Extent
 from hpcai.rules.table import rules_of
 
 SUITE: Literal["mlperf_hpc"] = "mlperf_hpc"
@@ -125,11 +126,20 @@ class Result:
 
 @dataclass(frozen=True)
 class SubmittedSystem:
-    """One file of ``systems/`` and the results below it."""
+    """One file of ``systems/`` and the results below it.
+
+    ``whole`` is what a weak-scaling group used; None for other runs, each of which used the whole system.
+    """
 
     name: str
     results: tuple[Result, ...]
     nodes: int
+    whole: Extent | None = None
+
+    @property
+    def accelerators_per_node(self) -> int:
+        """Accelerators that the runs used on a node."""
+        return self.whole.accelerators_per_node if self.whole else self.records[0].plan.accelerators_per_node
 
     @property
     def records(self) -> tuple[RunRecord, ...]:

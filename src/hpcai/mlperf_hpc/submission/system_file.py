@@ -62,6 +62,11 @@ def open_points(place: str, fields: Mapping[str, Any]) -> list[OpenPoint]:
     return [OpenPoint(place, name, _why_blank(name)) for name, value in fields.items() if value in ("", {})]
 
 
+def frameworks_of(engines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the frameworks that engines train with, each with the packages that may hold it."""
+    return dict(one for engine in sorted(set(engines)) for one in _FRAMEWORK[engine])
+
+
 class _Facts:
     """Facts shared by all records of a system."""
 
@@ -121,9 +126,7 @@ def _network(facts: _Facts, system: SubmittedSystem) -> dict[str, str]:
 
 def _accelerators(facts: _Facts, system: SubmittedSystem) -> dict[str, str]:
     machine, device = facts.machine, facts.machine.device
-    plan = facts.records[0].plan
-    used = machine.accelerators_per_node if plan.kind == "weak" else plan.accelerators_per_node
-    count = {"accelerators_per_node": str(used)}
+    count = {"accelerators_per_node": str(system.accelerators_per_node)}
     names = ("accelerator_model_name", *_ACCELERATOR, "accelerator_memory_capacity", "accelerator_interconnect")
     if device.kind == "cpu":
         return count | dict.fromkeys(names, NOT_APPLICABLE)
@@ -150,9 +153,8 @@ def _hardware_notes(facts: _Facts, system: SubmittedSystem) -> str:
 
 
 def _software(facts: _Facts, system: SubmittedSystem) -> dict[str, Any]:
-    engines = sorted({record.plan.point.engine for record in facts.records})
-    frameworks = dict.fromkeys(one for engine in engines for one in _FRAMEWORK[engine])
-    names = ((name, facts.version(keys)) for name, keys in frameworks)
+    frameworks = frameworks_of(record.plan.point.engine for record in facts.records)
+    names = ((name, facts.version(keys)) for name, keys in frameworks.items())
     stack = {name: facts.version((name,)) for name in _STACK}
     accelerators = _text(facts.of_machine("accelerators"))
     known = {name: version for name, version in stack.items() if version}

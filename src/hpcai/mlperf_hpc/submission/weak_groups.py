@@ -76,6 +76,7 @@ def _system(results: Path, name: str, found: list[tuple[WeakGroup, Result]]) -> 
         by_benchmark.setdefault(result.benchmark, []).append(result.record)
     for benchmark, records in by_benchmark.items():
         require_one_file(results, f"{name}/weak/{benchmark}", records)
+    whole = found[0][0].whole_extent
     nodes = {group.whole_extent.nodes for group, _ in found}
     if len(nodes) > 1:
         raise ConfigError(
@@ -83,4 +84,4 @@ def _system(results: Path, name: str, found: list[tuple[WeakGroup, Result]]) -> 
             "for a system file; name the benchmarks apart with --benchmark"
         )
     results_by_benchmark = sorted((result for _, result in found), key=lambda result: result.benchmark)
-    return SubmittedSystem(name, tuple(results_by_benchmark), nodes.pop())
+    return SubmittedSystem(name, tuple(results_by_benchmark), whole.nodes, whole)

@@ -8,6 +8,7 @@ import pandas as pd
 from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
 from hpcai.mlperf_hpc.analysis.reference_epochs import REFERENCE_COLUMNS
+from hpcai.mlperf_hpc.analysis.targets import QUALITY
 
 EPOCHS_AT_64, EPOCHS_SLOPE, EFFICIENCY = 50.0, 0.3, 0.9
 """Epochs are a power of the batch, and an epoch on n units takes n ** -0.9 as long."""
@@ -39,12 +40,18 @@ def result(family: str, units: int, *, batch: int | None = None, noise: float = 
 
 
 def tables_of(rows: list[dict[str, Any]]) -> Tables:
-    """Return results and systems; the family is the first word of the system, and all staging is on the clock."""
-    filled = [row if row.get("compute_s") else row | _derive_parts(row) for row in rows]
+    """Return results and systems: families are first words of systems, staging is on the clock, targets official."""
+    filled = [row if row.get("compute_s") else row | _derive_parts(row) for row in map(_aim, rows)]
     results = pd.DataFrame(filled, columns=list(RESULT_COLUMNS))
     family = results["system"].astype(str).str.split("_").str[0]
     systems = results[["origin", "submission"]].assign(accelerator=family, processor="", family=family, source="x.json")
     return results, systems
+
+
+def _aim(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with its target, or else the official one of its benchmark."""
+    official = QUALITY[row["benchmark"]].target if row["benchmark"] in QUALITY else None
+    return row | {"quality_target": row["quality_target"] or official}
 
 
 def _derive_parts(row: dict[str, Any]) -> dict[str, Any]:

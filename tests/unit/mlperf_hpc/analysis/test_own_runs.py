@@ -1,5 +1,7 @@
 """Runs of a made-up study as a round, together with a published one."""
 
+import shutil
+
 import pandas as pd
 import pytest
 from unit.mlperf_hpc.analysis.made_runs import made_round, made_run, made_submission
@@ -11,6 +13,7 @@ from unit.mlperf_hpc.submission.result_factory import (
     timed_like,
     write_group,
     write_run,
+    write_runs,
 )
 from unit.record_factory import (
     make_benchmark,
@@ -24,15 +27,16 @@ from unit.record_factory import (
 
 from hpcai.config.study import Submission
 from hpcai.core.errors import ParseError, RecordError
-from hpcai.mlperf_hpc.analysis.own_runs import NO_RUN, own_round, read_own_groups, read_own_runs
+from hpcai.mlperf_hpc.analysis.own_runs import NO_LOG, NO_RUN, own_round, read_own_groups, read_own_runs
 from hpcai.mlperf_hpc.analysis.result_quantities import OTHER_SAMPLES
 from hpcai.mlperf_hpc.analysis.round_tables import efficiency_table
 from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
-from hpcai.records.files import write_json
+from hpcai.mlperf_hpc.compliance.tables import verdict_table
+from hpcai.records.files import read_part, write_json
 from hpcai.records.run import FINISHED
-from hpcai.records.weak import GROUP
+from hpcai.records.weak import GROUP, Extent, WeakGroup
 
 TINY = {"train_samples": 256, "eval_samples": 64, "global_batch_size": 16}
 
@@ -102,8 +106,8 @@ def test_runs_without_a_log_are_listed_and_failures_count(tmp_path) -> None:
         f"runs/cosmoflow_tiny/fp32/n1x2/r{number}/raw/mllog.txt" for number in (4, 5)
     }
     second = runs[runs["units"] == 2]
-    assert second["claim"].tolist() == ["success", "aborted", "aborted"]
-    assert "2 of 3 runs claim no success" in result_table(runs)["reason"].iloc[1]
+    assert second["claim"].tolist() == ["success", "aborted", "aborted", "incomplete", "incomplete"]
+    assert "4 of 5 runs claim no success" in result_table(runs)["reason"].iloc[1]
 
 
 def test_runs_of_another_suite_are_left_out(tmp_path) -> None:
@@ -190,7 +194,7 @@ def test_a_run_that_died_before_its_first_line_is_listed(tmp_path, content) -> N
     if content is not None:
         log.write_bytes(content)
     checked = own_round(read_own_runs(paths))
-    assert [run.number for run in checked.round.submissions[0].runs] == [1]
+    assert [(run.number, run.claim) for run in checked.round.submissions[0].runs] == [(1, "success"), (2, "incomplete")]
     assert "run_without_log" in {repair.kind for repair in checked.round.repairs}
 
 
@@ -206,3 +210,58 @@ def test_a_log_that_was_changed_or_lost_since_is_refused(tmp_path, outcome) -> N
     log.unlink()
     with pytest.raises(ParseError, match=r"mllog\.txt"):
         read_own_runs([folder / "record.json"])
+
+
+def lose(folder, number: int, **changes) -> None:
+    """Replace a run by one that failed before its first line."""
+    lost = make_own_record("oc20", number, outcome="failed", **changes)
+    shutil.rmtree(folder / "raw", ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(lost, folder / "record.json")
+
+
+def test_a_run_that_died_at_its_launch_is_the_dropped_slowest(tmp_path) -> None:
+    """Left out, the fastest and the slowest of the others would be dropped, and the mean would be too fast."""
+    write_runs(tmp_path, "oc20", numbers=(1, 2, 3, 4), epochs={1: 24, 2: 25, 3: 26, 4: 40})
+    lose(tmp_path / "runs" / make_own_record("oc20", 5).run_id, 5)
+    checked = own_round(read_own_runs(sorted((tmp_path / "runs").rglob("record.json"))))
+    runs = run_table([checked]).set_index("number")
+    assert runs["kept_by_target"].to_dict() == {1: False, 2: True, 3: True, 4: True, 5: False}
+    assert NO_LOG.find_in(runs.loc[5, "reason"])
+    assert (runs.loc[5, "complies"], pd.isna(runs.loc[5, "run_s"])) == (False, True)
+    (row,) = result_table(runs.reset_index()).to_dict("records")
+    assert (row["runs"], row["kept"], row["epochs"]) == (5, 3, pytest.approx((25 + 26 + 40) / 3))
+    assert row["time_to_train_s"] == pytest.approx(runs.loc[[2, 3, 4], "run_s"].mean())
+    assert verdict_table([checked])["key"].tolist().count("log") == 1
+
+
+def test_an_instance_that_died_at_its_launch_is_one_of_the_instances(tmp_path) -> None:
+    folder = write_group(tmp_path)
+    lose(folder / f"i{PRUNED}", PRUNED, kind="weak", instances=INSTANCES)
+    (row,) = weak_table([own_round([], read_own_groups([folder / GROUP]))], {}).to_dict("records")
+    assert (row["instances"], row["counted_instances"]) == (INSTANCES, INSTANCES - 1)
+
+
+def test_where_no_run_left_a_log_there_is_no_result(tmp_path) -> None:
+    lose(tmp_path / "runs" / make_own_record("oc20", 1).run_id, 1)
+    checked = own_round(read_own_runs((tmp_path / "runs").rglob("record.json")))
+    assert (checked.round.submissions, checked.verdicts) == ((), {})
+    assert [repair.kind for repair in checked.round.repairs][:1] == ["run_without_log"]
+
+
+@pytest.mark.parametrize("nodes", [1, 4, 6])
+def test_the_whole_scale_is_all_accelerators_of_a_group_however_they_are_spread(tmp_path, nodes) -> None:
+    """Of six on four nodes, 6 // 4 is one per node, but T is 6."""
+    machine = make_machine(accelerators_per_node=4, nodes=8, device={"kind": "gpu", "model": "A100"})
+    folder = write_group(tmp_path, machine=machine, log={"number_of_nodes": 1, "accelerators_per_node": 1})
+    group = read_part(WeakGroup, folder / GROUP)
+    extent = Extent(nodes=1, ranks=1, accelerators=1)
+    whole = Extent(nodes=nodes, ranks=INSTANCES, accelerators=INSTANCES)
+    spread = group.model_copy(update={"instance_extent": extent, "whole_extent": whole})
+    write_json(spread, folder / GROUP)
+    checked = own_round([], read_own_groups([folder / GROUP]))
+    (row,) = weak_table([checked], {}).to_dict("records")
+    assert (row["whole_scale"], row["instance_scale"], row["scale_unit"]) == (INSTANCES, 1, "accelerator")
+    assert not any(part in row["reason"] for part in ("not possible", "does not hold"))
+    (system,) = checked.round.systems
+    assert (system.accelerators, system.units, system.nodes) == (INSTANCES, INSTANCES, nodes)

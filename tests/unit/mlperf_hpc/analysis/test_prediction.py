@@ -264,7 +264,8 @@ def test_editions_are_never_joined() -> None:
     rows = [
         *all_results(),
         *(row | {"origin": "v10", "train_samples": 524288} for row in all_results()),
-        *(row | deepcam | {"evaluations": 3 * row["epochs"]} for row in all_results()),
+        *(row | deepcam | {"origin": "v0.7", "evaluations": 3 * row["epochs"]} for row in all_results()),
+        *(row | deepcam | {"origin": "own", "evaluations": row["epochs"] / 2} for row in all_results(noise=0.2)),
         *(row | deepcam | {"origin": "v10"} for row in all_results(noise=0.1)),
         result("A1", 512) | deepcam | {"train_samples": 121216},
     ]
@@ -272,9 +273,33 @@ def test_editions_are_never_joined() -> None:
     assert {key: (len(one.usable), len(one.references)) for key, one in sets.items()} == {
         ("cosmoflow", "262144 samples"): (9, 0),
         ("cosmoflow", "524288 samples"): (9, 5),
-        ("deepcam", "121266 samples"): (10, 5),
+        ("deepcam", "121266 samples"): (19, 5),
         ("deepcam", "121266 samples, evaluated by steps"): (9, 0),
     }
+
+
+def test_results_with_a_target_of_their_own_are_an_edition_without_references() -> None:
+    official = all_results(train_samples=524288)
+    loose = [row | {"origin": "own", "quality_target": 0.2, "epochs": row["epochs"] / 4} for row in official]
+    tables = tables_of([*official, *loose])
+    sets = {one.edition: one for one in point_sets(*tables, read_reference_epochs())}
+    assert {name: (len(one.usable), len(one.references)) for name, one in sets.items()} == {
+        "524288 samples": (9, 5), "524288 samples, target 0.2": (9, 0)
+    }  # fmt: skip
+    (alone,) = point_sets(*tables_of(official), read_reference_epochs())
+    whole = sets["524288 samples"]
+    assert join_curves(whole).predict(AT_512).epochs == join_curves(alone).predict(AT_512).epochs
+    errors = leave_one_out(sets.values())
+    assert errors.groupby("edition").size().to_dict() == {"524288 samples": 9, "524288 samples, target 0.2": 9}
+
+
+def test_a_result_whose_runs_had_several_targets_is_left_out() -> None:
+    rows = all_results()
+    results, systems = tables_of(rows)
+    results.loc[0, "quality_target"] = np.nan
+    (points,) = point_sets(results, systems, no_references())
+    assert points.submissions["unusable"].tolist().count("without quality_target") == 1
+    assert len(points.usable) == len(rows) - 1
 
 
 def test_references_bear_on_predictions_but_not_on_the_test_of_them() -> None:

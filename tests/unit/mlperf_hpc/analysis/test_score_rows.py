@@ -26,6 +26,7 @@ from hpcai.mlperf_hpc.analysis.study_names import FIRST_ROUND_SAMPLES, TASKS
 from hpcai.rules.table import rules_of
 
 ROOT = Path(__file__).parents[4]
+IN_2020_MS = 1_600_000_000_000
 
 
 @pytest.mark.parametrize(
@@ -179,27 +180,33 @@ def test_divisions_share_no_list(tmp_path: Path) -> None:
 
 
 def test_deepcam_evaluated_by_steps_is_another_benchmark(tmp_path: Path) -> None:
-    """The model differed in v0.7; a run that ends early stays with its submission."""
-    stepped = [_with_more_evaluations(epoch_s) for epoch_s in FIVE]
-    write_deepcam(tmp_path, [_without_end(stepped[0]), *stepped[1:]], system="steps")
+    """The model differed in v0.7, whose runs are of 2020; a run that ends early stays with its submission."""
+    for system, start_ms in (("steps", IN_2020_MS), ("later", START_MS + 1e9)):
+        stepped = [_with_more_evaluations(epoch_s, start_ms) for epoch_s in FIVE]
+        write_deepcam(tmp_path, [_without_end(stepped[0]), *stepped[1:]], system=system)
     plain = deepcam_logs()
     write_deepcam(tmp_path, [_without_end(plain[0]), *plain[1:]], system="epochs")
     tables = tables_of(tmp_path)
     scores = tables["scores"].set_index("machine")
-    assert scores["benchmark"].to_dict() == {"ORG/epochs": "deepcam", "ORG/steps": "deepcam_v07"}
+    names = {"ORG/epochs": "deepcam", "ORG/later": "deepcam", "ORG/steps": "deepcam_v07"}
+    assert scores["benchmark"].to_dict() == names
     assert scores.loc["ORG/steps", "dataset"] == "deepcam_all_hist (official), evaluated by steps"
-    assert scores.loc["ORG/epochs", "dataset"] == "deepcam_all_hist (official)"
+    assert set(scores.loc[["ORG/epochs", "ORG/later"], "dataset"]) == {"deepcam_all_hist (official)"}
     assert tables["runs"].groupby("machine")["benchmark"].unique().map(list).to_dict() == {
-        "ORG/epochs": ["deepcam"],
-        "ORG/steps": ["deepcam_v07"],
+        machine: [name] for machine, name in names.items()
     }
     assert rank_results(tables["scores"])["list"].nunique() == 2
 
 
-def _with_more_evaluations(epoch_s: float) -> str:
+def test_the_round_named_v07_evaluated_by_steps_whatever_its_dates(tmp_path: Path) -> None:
+    write_deepcam(tmp_path, [_with_more_evaluations(epoch_s, START_MS) for epoch_s in FIVE])
+    assert tables_of(tmp_path, "v0.7")["scores"]["benchmark"].tolist() == ["deepcam_v07"]
+
+
+def _with_more_evaluations(epoch_s: float, start_ms: float) -> str:
     """Return a log with a second evaluation within each epoch."""
     events = []
-    for event in log_events("deepcam", epoch_s=epoch_s):
+    for event in log_events("deepcam", epoch_s=epoch_s, start_ms=start_ms):
         events.append(event)
         if event["key"] == "epoch_start":
             number, time_ms = event["metadata"]["epoch_num"], event["time_ms"]

@@ -123,3 +123,9 @@ def test_a_log_that_was_cut_is_dated_by_its_first_event(tmp_path):
     choice = read_checked_round(cut).choice
     assert choice.rule_set == "2.0.0"
     assert "2022" in choice.reason
+
+
+def test_a_folder_above_that_is_no_round_does_not_choose_the_rules(tmp_path):
+    root = tmp_path / "hpcai_v2.0/submission"
+    write_tree(root, logs=[log_text(start_ms=in_year(2023))])
+    assert choice_of(root).rule_set == "3.0.0"

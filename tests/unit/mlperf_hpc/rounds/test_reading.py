@@ -89,6 +89,20 @@ def test_a_part_of_the_tree_is_read_as_well_as_all_of_it(scaled):
     assert len(pruned.submissions[0].pruned) == 2
 
 
+@pytest.mark.parametrize("above", ["hpcai_v2.0", "my_hpc_results_v2.0_copy", "v2.0/work"])
+def test_no_folder_names_the_round_by_chance(tmp_path, above):
+    """A folder of some version of a program, or above an unrelated one, once chose the rules of that round."""
+    root = tmp_path / above / "submission"
+    write_tree(root, logs=logs())
+    assert [read_round(root / part).name for part in ("", "ORG", "ORG/results")] == ["submission", "ORG", "results"]
+
+
+@pytest.mark.parametrize("name", ["v2.0", "hpc_results_v2.0", "MLPerf_HPC_v2.0", "training_results_hpc_v2.0"])
+def test_the_folder_of_the_round_names_all_its_parts(tmp_path, name):
+    place = write_tree(tmp_path / name, scaling="weak", logs=logs(), pruned=logs(1))
+    assert {read_round(part).name for part in (place, place / "pruned_results", place.parents[3])} == {"v2.0"}
+
+
 def test_a_folder_of_logs_is_named_by_its_logs(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()

@@ -98,15 +98,15 @@ def write_runs(
         write_run(results / "runs" / made.run_id, made, text)
 
 
-def write_group(results, benchmark="oc20"):
+def write_group(results, benchmark="oc20", *, log=None, **plan):
     """A group of six, of which the fourth has not converged; all on one node."""
     folder = results / "weak/opencatalyst/fp32/n1x1"
     instances = []
     for number in range(1, INSTANCES + 1):
-        record = make_own_record(benchmark, number, kind="weak", instances=INSTANCES)
+        record = make_own_record(benchmark, number, kind="weak", instances=INSTANCES, **plan)
         missed = number == PRUNED
-        log = {"scores": [0.5] * 26, "status": "aborted"} if missed else {}
-        text = log_text(benchmark, org=ORG, seed=number, epochs=26, **log)
+        ending = {"scores": [0.5] * 26, "status": "aborted"} if missed else {}
+        text = log_text(benchmark, org=ORG, seed=number, epochs=26, **ending, **(log or {}))
         write_run(folder / f"i{number}", record, text)
         run_s = timed_like(record, text).training.run_s
         instances.append(

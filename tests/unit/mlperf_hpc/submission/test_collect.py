@@ -95,9 +95,25 @@ def test_the_tables_of_scales_and_of_rounds_take_the_window_that_is_submitted(re
     assert left == ["r1", "r7"]
 
 
+def test_of_runs_with_a_target_of_their_own_the_window_is_that_of_their_records(request_of, tmp_path):
+    """By the official target, which none of them reaches, all windows would be equally slow."""
+    for number, epoch_s in enumerate([50.0, 90.0, 70.0, 70.0, 70.0, 95.0, 72.0], start=1):
+        record = make_own_record("oc20", number)
+        log = log_text("oc20", seed=number, epochs=3, epoch_s=epoch_s + number, scores=[0.5, 0.4, 0.29])
+        write_run(tmp_path / "results/runs" / record.run_id, record, log)
+    (result,) = collect(request_of()).systems[0].results
+    paths = sorted((tmp_path / "results/runs").rglob("record.json"))
+    (own,) = own_round(read_own_runs(paths)).round.submissions
+    runs = collect_runs(paths)
+    chosen = [run.number for run in result.runs]
+    assert chosen == [run.number for run in own.runs] == [3, 4, 5, 6, 7]
+    assert runs.loc[runs["dropped"] != OUTSIDE, "repetition"].tolist() == chosen
+
+
 def test_a_window_with_two_runs_that_missed_the_target_is_infinitely_slow(request_of, tmp_path):
     for number in range(1, 7):
-        record = make_own_record("oc20", number)
+        outcome = "not_converged" if number in (1, 2) else "converged"
+        record = make_own_record("oc20", number, outcome=outcome)
         missed = {"scores": [0.5] * 4, "status": "aborted"} if number in (1, 2) else {}
         write_run(tmp_path / "results/runs" / record.run_id, record, log_text("oc20", seed=number, **missed))
     (result,) = collect(request_of()).systems[0].results

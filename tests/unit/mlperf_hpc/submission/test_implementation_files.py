@@ -5,8 +5,9 @@ import json
 import pytest
 import yaml
 from unit.mlperf_hpc.submission.result_factory import INSTANCES, make_own_record, origin_of, write_group, write_runs
-from unit.record_factory import make_machine
+from unit.record_factory import make_machine, make_official_plan
 
+from hpcai.config.benchmark import StagingSettings
 from hpcai.config.load import load_study_file
 from hpcai.mlperf_hpc.submission import precision
 from hpcai.mlperf_hpc.submission.collect import collect
@@ -108,14 +109,15 @@ GPUS = {"kind": "gpu", "model": "A100"}
     ("device", "point", "said"),
     [
         ({"kind": "cpu"}, {}, precision.WHOLE()),
-        (GPUS, {}, precision.BY_TENSORFLOW()),
-        (GPUS, {"engine": "tensorflow"}, precision.BY_TENSORFLOW()),
+        (GPUS, {}, precision.WHOLE()),
         (GPUS, {"engine": "jax"}, precision.WHOLE()),
-        (GPUS, {"engine": "jax", "precision": "tf32"}, precision.BY_JAX()),
+        (GPUS, {"precision": "tf32"}, precision.IN_TF32()),
+        (GPUS, {"engine": "tensorflow", "precision": "tf32"}, precision.IN_TF32()),
+        (GPUS, {"engine": "jax", "precision": "tf32"}, precision.IN_TF32()),
         (GPUS, {"precision": "bf16"}, precision.MIXED(precision="bf16")),
     ],
 )
-def test_fp32_is_said_to_be_tf32_where_the_library_takes_it(device, point, said):
+def test_what_computed_is_said_as_the_plan_asks(device, point, said):
     machine = make_machine(device=device, **({"accelerators_per_node": 4} if device is GPUS else {}))
     record = make_own_record("oc20", 1, machine=machine, settings_of_point=point)
     submission, system, result = submission_of(record)
@@ -139,3 +141,58 @@ def test_weak_groups_are_repeated_as_a_group():
     text = implementation_files(*submission_of(make_own_record("deepcam", 1), "weak"))["run_and_time.sh"]
     assert "hpcai measure-weak" in text
     assert "for plan in" not in text
+
+
+def readme_of(record) -> str:
+    submission, _, result = submission_of(record)
+    return benchmark_readme(submission, result, "The code is that of commit `abc`.")
+
+
+def with_benchmark(record, **changes):
+    """Return a record of another benchmark file."""
+    plan = record.plan.model_copy(update={"benchmark": record.plan.benchmark.model_copy(update=changes)})
+    return record.model_copy(update={"plan": plan})
+
+
+def test_the_readme_of_an_open_cosmoflow_names_its_choices():
+    closed = make_own_record("cosmoflow", 1)
+    recipe = make_official_plan("cosmoflow_open").benchmark.recipe
+    assert (recipe.augmentation, recipe.schedule, recipe.skip_gradient_norm) == ("symmetries", "linear", 10.0)
+    marks = {"random_symmetry": True, "Nothing is augmented": False, "schedule: linear": True, "factors 0.25": False,
+             "skip_gradient_norm": True}  # fmt: skip
+    for record, is_open in ((closed, False), (with_benchmark(closed, recipe=recipe), True)):
+        text = readme_of(record)
+        assert {mark: (mark in text) == is_open for mark in marks} == marks
+
+
+@pytest.mark.parametrize("benchmark", ["cosmoflow", "deepcam", "oc20"])
+def test_the_readme_tells_whose_samples_a_node_draws(benchmark):
+    whole = StagingSettings(partition="whole")
+    for nodes, changes, split in ((1, {}, False), (2, {}, True), (2, {"staging": whole}, False)):
+        record = make_own_record(benchmark, 1, nodes=nodes)
+        assert record.plan.benchmark.staging.partition == "split"
+        text = readme_of(with_benchmark(record, **changes))
+        assert ("partition: split" in text, "used once an epoch" in text) == (split, True)
+
+
+@pytest.mark.parametrize(
+    ("engine", "named"),
+    [
+        ("horovod", "(TensorFlow, Keras, Horovod)"),
+        ("tensorflow", "(TensorFlow, Keras)"),
+        ("jax", "(JAX, Keras, TensorFlow)"),
+    ],
+)
+def test_the_title_of_the_readme_names_the_engines_frameworks(engine, named):
+    title = readme_of(make_own_record("cosmoflow", 1, settings_of_point={"engine": engine})).splitlines()[0]
+    assert title.endswith(named)
+
+
+@pytest.mark.parametrize(
+    ("device", "software", "option"),
+    [({"kind": "cpu"}, {}, ""), (GPUS, {}, " DEVICE=cuda"), (GPUS, {"container": "/images/hpcai.sif"}, "")],
+)
+def test_the_environment_of_gpus_is_set_up_with_cuda_unless_an_image_has_it(device, software, option):
+    machine = make_machine(device=device, software=software, accelerators_per_node=4 if device is GPUS else 0)
+    files = implementation_files(*submission_of(make_own_record("oc20", 1, machine=machine)))
+    assert files["setup.sh"].splitlines()[-1].endswith(f" env{option}")

@@ -232,3 +232,8 @@ def test_an_earlier_submission_and_an_empty_folder_are_replaced(tmp_path, no_che
     (tmp_path / "out/left.txt").write_text("added by hand")
     write_submission(request)
     assert not (tmp_path / "out/left.txt").exists()
+
+
+def test_the_code_holds_every_lock_file_that_its_environments_are_made_from():
+    root = Path(__file__).parents[4]
+    assert {path.name for path in root.glob("requirements*.lock")} <= set(PARTS)
