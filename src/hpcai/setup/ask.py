@@ -13,9 +13,11 @@ T = TypeVar("T")
 ANSWER_LIMIT_S = 30.0
 SINFO_FIELDS = ("%R", "%a", "%D", "%T", "%X", "%Y", "%Z", "%m", "%d", "%G", "%f")
 """Partition, availability, nodes, state, sockets, cores, threads, memory [MiB], local disk [MiB], gres, features."""
-ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS", "MaxWall", "MaxSubmit", "MaxTRES")
-QOS_FIELDS = ("Name", "MaxWall", "MaxTRES")
-"""MaxTRES is the maximum for one job."""
+ASSOCIATION_FIELDS = ("Cluster", "Account", "Partition", "QOS", "DefaultQOS", "MaxWall", "MaxSubmit", "MaxTRES")
+SUBMIT_FIELDS = ("MaxSubmitJobsPU", "MaxSubmitJobsPA")
+"""Jobs in the queue: of a user, and of all users of an account."""
+QOS_FIELDS = ("Name", "MaxWall", "MaxTRES", "MaxTRESPU", *SUBMIT_FIELDS)
+"""MaxTRES is the maximum for one job, MaxTRESPU for all jobs of a user."""
 INFINIBAND = "grep --with-filename . /sys/class/infiniband/*/ports/*/rate /sys/class/infiniband/*/ports/*/state"
 PLACES = ("/tmp", "/local", "/localscratch", "/lscratch", "/scratch/local", "/mnt/local", "/nvme")  # noqa: S108
 """Folders that sites usually put on the nodes' own disks."""

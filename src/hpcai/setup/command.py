@@ -1,15 +1,18 @@
 """The command ``hpcai init``: create a folder with a study that is ready to run."""
 
 import os
+import shlex
 import socket
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hpcai.core.checkout import source_root
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message
-from hpcai.setup.ask import Answers, ask_here
+from hpcai.core.units import to_si
+from hpcai.setup.ask import Answers, ask_here, fact_of
 from hpcai.setup.files import open_gaps, study_files
 from hpcai.setup.machine_values import (
     Where,
@@ -19,9 +22,10 @@ from hpcai.setup.machine_values import (
     values_of_host,
     values_of_partition,
 )
-from hpcai.setup.partition import choose_partition
+from hpcai.setup.partition import Partition, choose_partition
 from hpcai.setup.profile_values import RUN_S, values_of_profile
-from hpcai.setup.site import Site, Value
+from hpcai.setup.site import Site, StudyValues, Value
+from hpcai.setup.slurm_answers import read_nodes
 
 NO_SLURM = Message(
     "setup.no_slurm", "--account: found {account!r}, but sinfo reports no partitions here, which an account would use"
@@ -58,7 +62,7 @@ def init(folder: Path, *, here: bool = False, partition: str = "", account: str 
             "hpcai: found an installed package, expected a checkout with its workflow; clone it, `make env` there"
         )
     site = site_of(ask_here(_nearest(folder)), partition, account) if here else _any_site()
-    site = Site(renamed(site.machine, machine), site.run_s, site.profile, site.asked)
+    site = replace(site, machine=renamed(site.machine, machine))
     _write(folder, site, checkout)
     return _said(folder, site)
 
@@ -78,27 +82,32 @@ def site_of(
     partition, account
         As for `init`.
     environment
-        Environment of the process; inside an allocation, its partition is used.
+        Environment of the process; inside an allocation, its partition is used. SLURMD_NODENAME, which steps and batch
+        scripts have, names this host: it is described if it is one of the nodes to measure on.
 
     Raises
     ------
     ConfigError
         If a partition or an account is asked for that cannot be used here.
     """
-    in_job = "SLURM_JOB_ID" in environment
     # A container, for example, may run in a job while no Slurm command answers.
-    own = environment.get("SLURM_JOB_PARTITION", "") if in_job and answers["sinfo"].text else ""
+    own = environment.get("SLURM_JOB_PARTITION", "") if answers["sinfo"].text else ""
     chosen = choose_partition(answers, partition or own)
     if chosen is None and account:
         raise ConfigError(NO_SLURM(account=account))
     if chosen is None:
         machine = values_of_host(answers, socket.gethostname().partition(".")[0])
-        return Site(machine, Value(RUN_S, "chosen"), None, _silent(answers, slurm=False))
-    where: Where = "job" if in_job else "login"
-    machine = values_of_partition(answers, chosen, where, account)
-    memory_mib = int(str(machine.memory_bytes.value).split(maxsplit=1)[0])
-    profile, run_s = values_of_profile(answers, chosen, account, memory_mib)
-    return Site(machine, run_s, profile, _silent(answers, slurm=True))
+        return Site(machine, StudyValues(Value(RUN_S, "chosen")), None, _silent(answers, slurm=False))
+    machine = values_of_partition(answers, chosen, _where(answers, chosen, environment), account)
+    memory_mib = int(to_si(str(machine.memory_bytes.value), "byte")) // 2**20
+    profile, study = values_of_profile(answers, chosen, account, memory_mib)
+    return Site(machine, study, profile, _silent(answers, slurm=True))
+
+
+def _where(answers: Answers, chosen: Partition, environment: Mapping[str, str]) -> Where:
+    """Return whether this host is one of the chosen nodes; the shell of salloc usually stays on the login node."""
+    name = environment.get("SLURMD_NODENAME", "")
+    return "job" if chosen.has_node(fact_of(answers, "nodes", read_nodes).get(name, {})) else "login"
 
 
 def _silent(answers: Answers, *, slurm: bool) -> tuple[tuple[str, str], ...]:
@@ -108,7 +117,7 @@ def _silent(answers: Answers, *, slurm: bool) -> tuple[tuple[str, str], ...]:
 
 
 def _any_site() -> Site:
-    return Site(values_of_any(), Value(RUN_S, "chosen"))
+    return Site(values_of_any(), StudyValues(Value(RUN_S, "chosen")))
 
 
 def _nearest(folder: Path) -> Path:
@@ -143,6 +152,6 @@ def _said(folder: Path, site: Site) -> str:
         [
             f"{folder}: a study of machine {site.machine.name}, ready to run",
             *gaps,
-            f"next: cd {folder} && hpcai check config/study.yaml{profile} && hpcai run{profile}",
+            f"next: cd {shlex.quote(str(folder))} && hpcai check config/study.yaml{profile} && hpcai run{profile}",
         ]
     )

@@ -41,7 +41,7 @@ def study_files(site: Site, name: str, checkout: Path) -> Iterator[tuple[str, st
     facts |= {
         "benchmarks": benchmarks,
         "name": name,
-        "run_s": site.run_s,
+        "study": site.study,
         "title": f"First study: {site.machine.title}",
     }
     page = _environment()

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcai.setup.ask import Answers, fact_of
-from hpcai.setup.partition import Partition, allowed_accounts
+from hpcai.setup.partition import Partition, allowed_accounts, find_associations
 from hpcai.setup.site import Value
 from hpcai.setup.slurm_answers import (
     Association,
     QosLimits,
     names_in,
     number_in,
-    read_associations,
     read_qos_limits,
     read_settings,
 )
@@ -30,7 +29,7 @@ class Limit:
 
 def find_account(answers: Answers, partition: Partition, wanted: str) -> tuple[Value, Association | None]:
     """Return the account for a partition, and its permissions there as far as Slurm reports them."""
-    associations = fact_of(answers, "associations", read_associations)
+    associations = find_associations(answers)
     allowed = allowed_accounts(associations, partition.name, partition.fields)
     if wanted:
         own = [one for one in allowed if one.account == wanted]
@@ -67,6 +66,13 @@ def _without_associations(answers: Answers, partition: Partition) -> Value:
     return Value(None, source="sacctmgr lists no account of yours, and scontrol show config requires none")
 
 
+def qos_of_jobs(association: Association) -> str:
+    """Return the QOS of jobs that name none (Slurm's assoc_mgr_get_default_qos_info); blank: none is valid."""
+    if association.default_qos or len(association.qos) == 1:
+        return association.default_qos or association.qos[0]
+    return "normal" if "normal" in association.qos or not association.qos else ""
+
+
 def find_qos(answers: Answers, partition: Partition, association: Association | None) -> Value:
     """Return the QOS that a job must name; none if the default may use the partition."""
     allowed = names_in(partition.fields, "AllowQos")
@@ -75,7 +81,7 @@ def find_qos(answers: Answers, partition: Partition, association: Association | 
         asked = f"AllowQos={','.join(allowed)}: which of them is yours ({LOOK_UP_ACCOUNTS})" if allowed else ""
         return Value(None, gap=asked)
     names = [name for name in association.qos if (allowed is None or name in allowed) and name not in denied]
-    default = association.default_qos or ("normal" if "normal" in association.qos else "")
+    default = qos_of_jobs(association)
     if default in names:
         return Value(None, source=f"your default, {default}, may use the partition")
     if len(names) == 1:
@@ -102,16 +108,30 @@ def find_most_nodes(answers: Answers, partition: Partition, account: str) -> Val
         found.append((most, f"scontrol show partition: MaxNodes={most}"))
     _, association = find_account(answers, partition, account)
     qos = find_qos(answers, partition, association)
-    given = [(f"QOS {name}", of.most_of_job) for name, of in _limits_of_qos(answers, partition, association, qos)]
-    if association is not None:
-        given.append(("your association", association.most_of_job))
+    given = [] if association is None else [("MaxTRES of your association", association.most_of_job)]
+    for name, of in _limits_of_qos(answers, partition, association, qos):
+        given += [(f"MaxTRES of QOS {name}", of.most_of_job), (f"MaxTRESPU of QOS {name}", of.most_of_user)]
     shape = partition.shape
     units = {"node": 1, "cpu": shape.cores * shape.threads_per_core, "gres/gpu": shape.gpu_count}
     for whose, limits in given:
         for name, of_a_node in units.items():
             if name in limits and of_a_node:
-                found.append((max(1, limits[name] // of_a_node), f"MaxTRES of {whose}: {name}={limits[name]}"))
+                found.append((max(1, limits[name] // of_a_node), f"{whose}: {name}={limits[name]}"))
     return Value(*min(found, key=lambda one: one[0]), partition.gap)
+
+
+def find_most_jobs(
+    answers: Answers, partition: Partition, association: Association | None, qos: Value
+) -> tuple[int, str] | None:
+    """Return how many jobs Slurm accepts at a time, and what limits it; None: Slurm reports no limit."""
+    found = [
+        (most, f"{field} of QOS {name}")
+        for name, of in _limits_of_qos(answers, partition, association, qos)
+        for field, most in of.most_jobs.items()
+    ]
+    if association is not None and association.most_jobs is not None:
+        found.append((association.most_jobs, "MaxSubmit of your association"))
+    return min(found, default=None)
 
 
 def _limits_of_qos(
@@ -121,7 +141,7 @@ def _limits_of_qos(
     by_name = fact_of(answers, "qos", read_qos_limits)
     names = {partition.fields.get("QoS", ""): "of the partition"}
     if association is not None:
-        names[str(qos.value or association.default_qos)] = "of your jobs"
+        names[str(qos.value or qos_of_jobs(association))] = "of your jobs"
     return [(f"{name} {whose}", by_name[name]) for name, whose in names.items() if name in by_name]
 
 

@@ -21,11 +21,19 @@ from hpcai.setup.site import MachineValues, Value
 from hpcai.setup.slurm_answers import Shape, number_in, read_mpi_types, read_nodes, read_settings
 
 Where = Literal["login", "job", "alone"]
-"""Whether this host is a Slurm login node, a node of a job, or a machine without Slurm."""
+"""This host: any of a Slurm cluster, such as a login node; in a job on a node to measure on; or without Slurm."""
 SCRATCH = "hpcai-scratch-${UID}"
 ANYWHERE = f"${{TMPDIR}}/{SCRATCH}"
 MANY_MODULES = 8
 NO_NODES = "node-local disk (your centre's documentation: local scratch, $TMPDIR in jobs); /tmp until you change it"
+NO_LAYOUT = (
+    "sockets, cores and threads of a node: not configured in Slurm; `slurmd -C` on a node tells them, and "
+    "ranks_per_node and cores_per_rank follow"
+)
+NO_MEMORY = (
+    "memory of a node: not configured in Slurm (RealMemory); run `free` on a node, and if Slurm then rejects what jobs "
+    "request, set `mem_mb: 0` for their rules in set-resources of the profile"
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ def values_of_partition(answers: Answers, partition: Partition, where: Where, ac
     kept = _kept(answers, partition)
     cores = _cores(partition, kept)
     gpus = _gpus(answers, shape, where)
-    ranks, per_rank = _shares(int(cores.value or 1), shape.sockets, shape.gpu_count)
+    ranks, per_rank = _shares(int(cores.value or 1), shape)
     cluster = plain_name(settings.get("clustername", ""), "cluster")
     return MachineValues(
         name=plain_name(f"{cluster}_{partition.name}", "cluster"),
@@ -72,8 +80,9 @@ def values_of_host(answers: Answers, hostname: str) -> MachineValues:
     if memory_mib is None:
         memory = Value("1 GiB", gap="memory of this machine: not in /proc/meminfo")
     accelerators = fact_of(answers, "gpus", read_nvidia_smi)
-    ranks, per_rank = _shares(found.cores, found.sockets, len(accelerators))
-    shape = Shape(found.sockets, 1, 1, 0, 0, ((("", len(accelerators)),) if accelerators else ()), frozenset())
+    gpus = (("", len(accelerators)),) if accelerators else ()
+    shape = Shape(found.sockets, found.cores // found.sockets, 1, 0, 0, gpus, frozenset())
+    ranks, per_rank = _shares(found.cores, shape)
     return MachineValues(
         name=plain_name(hostname, "machine"),
         title=f"This machine, {hostname}",
@@ -109,11 +118,8 @@ def values_of_any() -> MachineValues:
 def _kept(answers: Answers, partition: Partition) -> _Kept:
     """Return the largest reservation of any node of the chosen shape (CoreSpecCount, CPUEfctv, MemSpecLimit)."""
     kept = _Kept(0, 0)
-    for node in fact_of(answers, "nodes", read_nodes).values():
-        shape = partition.shape
-        same = number_in(node, "RealMemory") == shape.memory_mib and number_in(node, "Sockets") == shape.sockets
-        if partition.name not in node.get("Partitions", "").split(",") or not same:
-            continue
+    shape = partition.shape
+    for node in filter(partition.has_node, fact_of(answers, "nodes", read_nodes).values()):
         total = number_in(node, "CPUTot") or shape.cores
         free = number_in(node, "CPUEfctv") or total
         special = number_in(node, "CoreSpecCount") or 0
@@ -128,11 +134,14 @@ def _cores(partition: Partition, kept: _Kept) -> Value:
     cores = shape.cores - kept.cores
     if kept.cores:
         source += f"; minus {kept.cores} that Slurm reserves (scontrol show node: CoreSpecCount, CPUEfctv)"
+    gaps = [NO_LAYOUT] if shape.is_flat else []
     most = number_in(partition.fields, "MaxCPUsPerNode")
-    if most is None or most >= shape.cores * shape.threads_per_core:
-        return Value(cores, source)
-    gap = f"the partition gives a job at most {most} CPUs of a node: whether it accepts whole-node jobs (--exclusive)"
-    return Value(min(cores, most // shape.threads_per_core), f"scontrol show partition: MaxCPUsPerNode={most}", gap)
+    if most is not None and most < shape.cores * shape.threads_per_core:
+        cores, source = min(cores, most // shape.threads_per_core), f"scontrol show partition: MaxCPUsPerNode={most}"
+        gaps.append(
+            f"the partition gives a job at most {most} CPUs of a node: whether it accepts whole-node jobs (--exclusive)"
+        )
+    return Value(cores, source, "; ".join(gaps))
 
 
 def _memory(partition: Partition, settings: Mapping[str, str], kept: _Kept) -> Value:
@@ -140,26 +149,24 @@ def _memory(partition: Partition, settings: Mapping[str, str], kept: _Kept) -> V
     source = f"sinfo %m: {partition.shape.memory_mib} MiB"
     if kept.memory_mib:
         source += f", less MemSpecLimit={kept.memory_mib} of scontrol show node"
-    limits = {real: source}
-    for place, fields in (
-        ("partition", partition.fields),
-        ("config", {"MaxMemPerNode": settings.get("maxmempernode", "")}),
-    ):
+    limits, cpus = {real: source}, partition.shape.cores * partition.shape.threads_per_core
+    of_cluster = {key: settings.get(key.lower(), "") for key in ("MaxMemPerNode", "MaxMemPerCPU")}
+    for place, fields in (("partition", partition.fields), ("config", of_cluster)):
         if most := number_in(fields, "MaxMemPerNode"):
             limits.setdefault(most, f"scontrol show {place}: MaxMemPerNode={most}")
-    if per_cpu := number_in(partition.fields, "MaxMemPerCPU"):
-        cpus = partition.shape.cores * partition.shape.threads_per_core
-        limits.setdefault(per_cpu * cpus, f"scontrol show partition: MaxMemPerCPU={per_cpu}, of {cpus} CPUs")
+        if per_cpu := number_in(fields, "MaxMemPerCPU"):
+            limits.setdefault(per_cpu * cpus, f"scontrol show {place}: MaxMemPerCPU={per_cpu}, of {cpus} CPUs")
     least = min(limits)
-    if least < 1:
-        return Value("1 GiB", gap="memory of a node: not configured in Slurm (RealMemory); run `free` on a node")
+    if least <= 1:  # Slurm's default for RealMemory is 1
+        return Value("1 GiB", gap=NO_MEMORY)
     return Value(f"{least} MiB", limits[least])
 
 
-def _shares(cores: int, sockets: int, gpus: int) -> tuple[Value, Value]:
+def _shares(cores: int, shape: Shape) -> tuple[Value, Value]:
     """Choose ranks per node and cores per rank: one rank per accelerator, otherwise per socket."""
-    if gpus:
-        ranks, why = min(gpus, cores), "chosen: one rank for each accelerator"
+    sockets = 1 if shape.is_flat else shape.sockets
+    if shape.gpu_count:
+        ranks, why = min(shape.gpu_count, cores), "chosen: one rank for each accelerator"
     elif 1 < sockets <= cores:
         ranks, why = sockets, "chosen: one rank for each socket"
     else:

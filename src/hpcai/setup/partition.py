@@ -14,6 +14,7 @@ from hpcai.setup.slurm_answers import (
     number_in,
     read_associations,
     read_partitions,
+    read_settings,
     read_sinfo,
 )
 
@@ -33,6 +34,12 @@ class Partition:
     """Why jobs may get unlike nodes; blank: they will not."""
     others: tuple[str, ...]
     """Other partitions available to this user."""
+
+    def has_node(self, record: Mapping[str, str]) -> bool:
+        """Whether a record of ``scontrol show node`` describes one of its nodes of this shape."""
+        asked = {"RealMemory": self.shape.memory_mib, "Sockets": self.shape.sockets}
+        alike = all(number_in(record, key) == number for key, number in asked.items())
+        return alike and self.name in record.get("Partitions", "").split(",")
 
 
 def choose_partition(answers: Answers, wanted: str = "") -> Partition | None:
@@ -82,9 +89,17 @@ def _obstacle(fields: Mapping[str, str], answers: Answers) -> str:
     groups = names_in(fields, "AllowGroups")
     if groups is not None and not set(groups) & set(fact_of(answers, "groups", str).split()):
         return "it is for other groups"
-    associations = fact_of(answers, "associations", read_associations)
+    associations = find_associations(answers)
     name = fields.get("PartitionName", "")
     return "no account may use it" if associations and not allowed_accounts(associations, name, fields) else ""
+
+
+def find_associations(answers: Answers) -> tuple[Association, ...]:
+    """Return the user's associations on this cluster; clusters may share the database that answers."""
+    # The database has cluster names in lower case (slurm.conf: ClusterName).
+    cluster = fact_of(answers, "config", read_settings).get("clustername", "").lower()
+    everywhere = fact_of(answers, "associations", read_associations)
+    return tuple(one for one in everywhere if cluster in ("", one.cluster))
 
 
 def allowed_accounts(

@@ -1,12 +1,13 @@
-"""Values of the Slurm profile: partition, account, limits, and the longest run within them."""
+"""Values of the Slurm profile, partition, account and limits, and the study's time limits within them."""
 
+from hpcai.config.acceptance import Acceptance
 from hpcai.config.study import Limits
 from hpcai.core.errors import ConfigError
 from hpcai.setup.ask import Answers, fact_of
-from hpcai.setup.limits import Limit, find_account, find_limit, find_qos
+from hpcai.setup.limits import Limit, find_account, find_limit, find_most_jobs, find_qos
 from hpcai.setup.partition import Partition
-from hpcai.setup.site import ProfileValues, Value
-from hpcai.setup.slurm_answers import Association, number_in, read_settings
+from hpcai.setup.site import ProfileValues, StudyValues, Value
+from hpcai.setup.slurm_answers import number_in, read_settings
 
 RUN_S = 900
 """Time limit of a run [s]; one with generated data takes a few minutes."""
@@ -20,8 +21,8 @@ LEAST_JOB_AGE_S = 300
 
 def values_of_profile(
     answers: Answers, partition: Partition, account: str, memory_mib: int
-) -> tuple[ProfileValues, Value]:
-    """Return the profile, and the study's longest run [s].
+) -> tuple[ProfileValues, StudyValues]:
+    """Return the values of the profile, and the study's time limits.
 
     Raises
     ------
@@ -31,7 +32,7 @@ def values_of_profile(
     paying, association = find_account(answers, partition, account)
     qos = find_qos(answers, partition, association)
     limit = find_limit(answers, partition, association, qos)
-    run = _run_s(partition, limit)
+    study = StudyValues(_run_s(partition, limit), _acceptance_s(limit))
     profile = ProfileValues(
         partition=Value(
             partition.name, "--partition of this call, this job's, or Slurm's default (scontrol show partition)"
@@ -45,12 +46,12 @@ def values_of_profile(
         runtime=_within(
             PACKING_MINUTES, limit, "minutes, for downloads and packing; runs request the study's limits.run_s"
         ),
-        jobs=_jobs(association),
+        jobs=_jobs(find_most_jobs(answers, partition, association, qos)),
         status_command=_status_command(answers),
         machine_runtime=_within(MACHINE_MINUTES, limit, ""),
         notes=(f"other partitions that accept your jobs: {', '.join(partition.others)}",) if partition.others else (),
     )
-    return profile, run
+    return profile, study
 
 
 def _constraint(partition: Partition) -> Value:
@@ -74,15 +75,22 @@ def _run_s(partition: Partition, limit: Limit) -> Value:
     return Value(most, f"{limit.source}: {limit.time_s / 60:g} minutes, less {BESIDES_S // 60}, for {times} attempts")
 
 
+def _acceptance_s(limit: Limit) -> Value:
+    """Return the acceptance's limit if its default is too long; whole minutes, because its job requests such."""
+    if limit.time_s is None or limit.time_s >= Acceptance().limit_s:
+        return Value(None)
+    return Value(int(limit.time_s // 60) * 60, f"{limit.source}: {limit.time_s / 60:g} minutes")
+
+
 def _within(minutes: int, limit: Limit, otherwise: str) -> Value:
     if limit.time_s is None or limit.time_s >= 60 * minutes:
         return Value(minutes if otherwise else None, otherwise)
     return Value(int(limit.time_s // 60), f"minutes; {limit.source}")
 
 
-def _jobs(association: Association | None) -> Value:
-    if association is not None and association.most_jobs is not None and association.most_jobs < JOBS:
-        return Value(max(1, association.most_jobs), "MaxSubmit of your association")
+def _jobs(limit: tuple[int, str] | None) -> Value:
+    if limit is not None and limit[0] < JOBS:
+        return Value(max(1, limit[0]), limit[1])
     return Value(JOBS, "concurrent Slurm jobs; chosen")
 
 

@@ -55,11 +55,20 @@ class ProfileValues:
 
 
 @dataclass(frozen=True)
+class StudyValues:
+    """Time limits of the study file [s]."""
+
+    run_s: Value
+    acceptance_s: Value = Value(None)
+    """None: the default fits."""
+
+
+@dataclass(frozen=True)
 class Site:
     """All values for the files of a study."""
 
     machine: MachineValues
-    run_s: Value
+    study: StudyValues
     profile: ProfileValues | None = None
     asked: tuple[tuple[str, str], ...] = field(default=())
     """Commands without an answer, with the reason."""

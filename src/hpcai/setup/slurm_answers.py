@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hpcai.setup.ask import ASSOCIATION_FIELDS, QOS_FIELDS, SINFO_FIELDS
+from hpcai.setup.ask import ASSOCIATION_FIELDS, QOS_FIELDS, SINFO_FIELDS, SUBMIT_FIELDS
 from hpcai.slurm.text import duration_in_seconds
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z/]*)=")
@@ -12,6 +12,8 @@ _SETTING = re.compile(r"^([A-Za-z][\w/]*)\s*=\s*(.*?)\s*$", re.MULTILINE)
 _GPU = re.compile(r"gpu:(?:(?P<type>[^:,()]+):)?(?P<count>\d+)")
 _UNUSABLE = re.compile(r"down|drain|fail|unk|inval|err|fut|maint|block", re.IGNORECASE)
 _NOTHING = {"", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE"}
+MOST_SOCKETS = 8
+"""Sockets of the largest nodes that are common."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ class Shape:
         return self.sockets * self.cores_per_socket
 
     @property
+    def is_flat(self) -> bool:
+        """Whether only the number of CPUs is known: each, perhaps a hardware thread, then counts as a socket."""
+        return self.cores_per_socket == 1 and self.sockets > MOST_SOCKETS
+
+    @property
     def gpu_count(self) -> int:
         """Accelerators of a node."""
         return sum(count for _, count in self.gpus)
@@ -50,8 +57,9 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Association:
-    """One of a user's associations: an account, perhaps for one partition only."""
+    """One of a user's associations: an account on a cluster, perhaps for one partition only."""
 
+    cluster: str
     account: str
     partition: str
     qos: tuple[str, ...]
@@ -64,10 +72,14 @@ class Association:
 
 @dataclass(frozen=True)
 class QosLimits:
-    """Limits that a QOS sets for a job."""
+    """Limits that a QOS sets for a job, and for all jobs of a user or an account."""
 
     wall_s: float | None
     most_of_job: Mapping[str, int]
+    most_of_user: Mapping[str, int]
+    """Limits of all jobs of a user together, by resource; one job cannot have more."""
+    most_jobs: Mapping[str, int]
+    """Limits of the number of jobs, by the name of the field (`ask.SUBMIT_FIELDS`)."""
 
 
 def read_sinfo(text: str) -> tuple[NodeGroup, ...]:
@@ -132,12 +144,12 @@ def read_associations(text: str) -> tuple[Association, ...]:
     found = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")][: len(ASSOCIATION_FIELDS)]
-        if len(fields) != len(ASSOCIATION_FIELDS) or not fields[0]:
+        if len(fields) != len(ASSOCIATION_FIELDS) or not fields[1]:
             continue
-        account, partition, qos, default, wall, most, tres = fields
+        cluster, account, partition, qos, default, wall, most, tres = fields
         jobs = int(most) if most.isdecimal() else None
         limits = (duration_in_seconds(wall), jobs, read_tres(tres))
-        found.append(Association(account, partition, _names(qos), default, *limits))
+        found.append(Association(cluster, account, partition, _names(qos), default, *limits))
     return tuple(found)
 
 
@@ -145,9 +157,11 @@ def read_qos_limits(text: str) -> dict[str, QosLimits]:
     """Return the limits of each QOS from sacctmgr's output in `ask.QOS_FIELDS`; other lines are ignored."""
     limits = {}
     for line in text.splitlines():
-        fields = line.strip().split("|")
-        if len(fields) >= len(QOS_FIELDS):
-            limits[fields[0]] = QosLimits(duration_in_seconds(fields[1]), read_tres(fields[2]))
+        fields = [field.strip() for field in line.split("|")][: len(QOS_FIELDS)]
+        if len(fields) == len(QOS_FIELDS):
+            name, wall, of_job, of_user, *jobs = fields
+            most_jobs = {key: int(most) for key, most in zip(SUBMIT_FIELDS, jobs, strict=True) if most.isdecimal()}
+            limits[name] = QosLimits(duration_in_seconds(wall), read_tres(of_job), read_tres(of_user), most_jobs)
     return limits
 
 

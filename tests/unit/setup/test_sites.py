@@ -1,5 +1,6 @@
 """Studies written for whole sites: every value has its command or a marked gap, and everything is valid."""
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,7 +16,9 @@ from hpcai.setup.command import NO_SLURM, _write, init, site_of
 from hpcai.setup.files import machine_file, open_gaps
 
 ROOT = Path(__file__).parents[3]
-IN_JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_PARTITION": "h100"}
+SALLOC = {"SLURM_JOB_ID": "7", "SLURM_JOB_PARTITION": "h100"}
+"""Of the shell of salloc, which stays on the login node."""
+IN_JOB = {**SALLOC, "SLURMD_NODENAME": "gh101"}
 LOGIN: dict[str, str] = {}
 
 
@@ -73,6 +76,7 @@ def test_a_site_without_accounting(tmp_path):
     assert not {"slurm_account", "qos"} & set(written.resources)
     assert written.profile["slurm-status-command"] == "squeue"
     assert "set-resources" not in written.profile
+    assert "acceptance" not in yaml.safe_load(written.study.read_text())
     assert written.campaign.study.limits.run_s == 900
     assert "openmpi/4.1.1" in written.machine_file.read_text()
     # The login node's processor differs from the nodes'.
@@ -91,6 +95,9 @@ def test_accounts_partitions_and_limits_of_a_university(tmp_path):
     assert written.resources["slurm_account"] == "proj_ai"
     assert "teaching" in written.source("slurm_account")
     assert "proj_gpu" not in written.source("slurm_account")
+    # Of accounts on another cluster of the same database neither names nor limits count.
+    assert "proj_old" not in written.source("slurm_account")
+    assert (written.profile["jobs"], written.resources["runtime"]) == (20, 240)
     assert written.machine.storage.node_local.startswith("${TMPDIR}")
     assert "node_local" in written.gaps
     # The login node's only port does not describe the nodes' network.
@@ -104,11 +111,31 @@ def test_accounts_partitions_and_limits_of_a_university(tmp_path):
 )
 def test_what_one_job_may_have_bounds_its_nodes(tmp_path, tres, nodes):
     """A node has 48 cores, which Slurm counts as 96 CPUs; the partition allows 16 nodes."""
-    for change in ({"qos": f"part_general||{tres}"}, {"associations": f"proj_ai||normal|normal|||{tres}"}):
+    own = {"associations": f"uni-cluster 2|proj_ai||normal|normal|||{tres}"}
+    for change in (*({"qos": f"part_general||{limits}||"} for limits in (f"{tres}|", f"|{tres}")), own):
         written = Written(tmp_path / "study", "university_23_02", **change)
         assert written.machine.nodes == nodes
         assert tres.split(",")[0] in written.source("nodes") or nodes == 16
         shutil.rmtree(tmp_path / "study")
+
+
+@pytest.mark.parametrize(
+    ("of_user", "of_account", "jobs"),
+    [("4", "", 4), ("", "7", 7), ("4", "3", 3), ("0", "", 1), ("50", "", 20), ("", "", 20)],
+)
+def test_a_qos_bounds_the_jobs_in_the_queue(tmp_path, of_user, of_account, jobs):
+    """The partition has a QOS, and so have the jobs, also if they name none."""
+    for qos in ("part_general", "normal"):
+        written = Written(tmp_path / qos, "university_23_02", qos=f"{qos}||||{of_user}|{of_account}")
+        assert written.profile["jobs"] == jobs
+        assert jobs == 20 or f"of QOS {qos}" in written.source("jobs")
+
+
+def test_jobs_without_a_default_qos_have_the_limits_of_normal(tmp_path):
+    limits = {"associations": "uni-cluster 2|proj_ai||high,normal||||", "qos": "normal|00:50:00||node=3||"}
+    written = Written(tmp_path / "study", "university_23_02", **limits)
+    assert (written.resources["runtime"], written.machine.nodes) == (50, 3)
+    assert "MaxTRESPU of QOS normal" in written.source("nodes")
 
 
 def test_another_account_has_limits_of_its_own(tmp_path):
@@ -158,6 +185,25 @@ def test_inside_an_allocation_the_node_itself_is_asked(tmp_path):
     assert "qos" in written.gaps
 
 
+@pytest.mark.parametrize(
+    ("environment", "changes"),
+    [
+        (SALLOC, {}),
+        (IN_JOB | {"SLURMD_NODENAME": "gh999"}, {}),
+        (IN_JOB, {"partition": "mig"}),
+        (IN_JOB, {"nodes": "NodeName=gh101 RealMemory=1031000 Sockets=2 Partitions=h100"}),
+        (IN_JOB, {"nodes": "NodeName=gh101 RealMemory=2058240 Sockets=4 Partitions=h100"}),
+    ],
+    ids=["salloc", "unknown", "partition", "memory", "sockets"],
+)
+def test_a_host_that_is_none_of_the_nodes_to_measure_on_is_not_described(tmp_path, environment, changes):
+    written = Written(tmp_path / "study", "accelerators_24_11", environment=environment, **changes)
+    assert written.resources["slurm_partition"] == changes.get("partition", "h100")
+    assert written.machine.device.memory_bytes is None
+    assert written.machine.links.network is None
+    assert written.machine.storage.node_local.startswith("${TMPDIR}")
+
+
 def test_on_a_login_node_of_the_same_site_the_node_is_not_known(tmp_path):
     written = Written(tmp_path / "study", "accelerators_24_11")
     assert written.machine.device.model == "h100"
@@ -171,11 +217,40 @@ def test_a_short_limit_shortens_runs_and_all_other_jobs(tmp_path):
     assert written.machine.name == "cluster_2mix_short"
     assert written.campaign.study.limits.run_s == 900
     assert written.resources["runtime"] == 40
+    assert written.campaign.study.acceptance.limit_s == 40 * 60
     assert {one["runtime"] for one in written.profile["set-resources"].values()} == {40}
     assert written.machine.memory_bytes == 60000 * 2**20, "MaxMemPerNode of scontrol show config"
     shorter = answers_of("mixed_25_05")["partitions"].text.replace("MaxTime=00:40:00", "MaxTime=00:20:00")
     short = Written(tmp_path / "short", "mixed_25_05", account="geo", partitions=shorter)
     assert short.campaign.study.limits.run_s == 300, "(20 - 10) minutes for two attempts"
+    assert short.campaign.study.acceptance.limit_s == 20 * 60
+
+
+def test_memory_that_slurm_was_not_told_is_a_gap(tmp_path):
+    sinfo = answers_of("plain_20_11")["sinfo"].text.replace("|191000|", "|1|")
+    written = Written(tmp_path / "study", "plain_20_11", sinfo=sinfo)
+    assert "memory_bytes" in written.gaps
+    assert (written.machine.memory_bytes, written.resources["mem_mb"]) == (2**30, 1024)
+
+
+def test_memory_of_a_cpu_may_be_limited_on_the_whole_cluster(tmp_path):
+    config = answers_of("plain_20_11")["config"].text + "\nMaxMemPerCPU = 4000"
+    written = Written(tmp_path / "study", "plain_20_11", config=config)
+    assert written.machine.memory_bytes == 36 * 4000 * 2**20
+    assert "scontrol show config: MaxMemPerCPU=4000" in written.source("memory_bytes")
+
+
+def test_cpus_without_a_layout_are_not_sockets(tmp_path):
+    """A node of `NodeName=c001 CPUs=64`, which may be 32 cores of two threads, and a virtual machine."""
+    sinfo = answers_of("plain_20_11")["sinfo"].text
+    flat = Written(tmp_path / "flat", "plain_20_11", sinfo=sinfo.replace("|2|18|1|", "|64|1|1|"))
+    machine = flat.machine
+    assert (machine.cores_per_node, machine.ranks_per_node, machine.cores_per_rank) == (64, 2, 32)
+    assert "cores_per_node" in flat.gaps
+    eight = Written(tmp_path / "eight", "plain_20_11", sinfo=sinfo.replace("|2|18|1|", "|8|1|1|"))
+    assert (eight.machine.ranks_per_node, "cores_per_node" in eight.gaps) == (8, False)
+    virtual = Written(tmp_path / "virtual", "workstation", lscpu="Core(s) per socket: 1\nSocket(s): 16")
+    assert (virtual.machine.cores_per_node, virtual.machine.ranks_per_node) == (16, 2)
 
 
 def test_a_limit_without_room_for_a_run_is_refused():
@@ -254,6 +329,12 @@ def test_without_looking_around_a_study_for_every_machine_is_written(tmp_path, m
     assert (campaign.machine.name, campaign.machine.cores_per_node) == ("two_cores", 2)
     assert "hpcai check config/study.yaml" in said
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["study"]
+
+
+def test_the_next_command_reaches_a_folder_of_any_name(tmp_path):
+    folder = tmp_path / "my study; no more"
+    (said,) = [line for line in init(folder).splitlines() if line.startswith("next: cd ")]
+    assert shlex.split(said)[2] == str(folder)
 
 
 def test_a_folder_that_holds_something_is_refused(tmp_path):

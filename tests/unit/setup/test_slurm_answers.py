@@ -60,8 +60,11 @@ def test_settings_have_keys_of_any_case():
 
 
 def test_associations_with_and_without_partition():
-    text = "a||high,normal|normal||500|\nb|gpu|long|long|1-00:00:00||cpu=96,mem=2T,gres/gpu=8\n\n|x||||\nnonsense\n"
+    text = (
+        "c|a||high,normal|normal||500|\nd|b|gpu|long|long|1-00:00:00||cpu=96,mem=2T,gres/gpu=8\n\nc||x|||||\nnonsense\n"
+    )
     both = read.read_associations(text)
+    assert [one.cluster for one in both] == ["c", "d"]
     assert [(one.account, one.partition, one.qos, one.wall_s, one.most_jobs, one.most_of_job) for one in both] == [
         ("a", "", ("high", "normal"), None, 500, {}),
         ("b", "gpu", ("long",), 86400, None, {"cpu": 96, "gres/gpu": 8}),
@@ -69,11 +72,17 @@ def test_associations_with_and_without_partition():
 
 
 def test_qos_limits_are_those_that_are_set():
-    limits = read.read_qos_limits("normal||\nlong|2-00:00:00|node=4\nbad|never|node=many\nshort")
+    text = "normal|||||\nlong|2-00:00:00|node=4|cpu=8,node=6|4|\nbad|never|node=many|node=|many|7\nshort"
+    limits = read.read_qos_limits(text)
     assert {name: (one.wall_s, one.most_of_job) for name, one in limits.items()} == {
         "normal": (None, {}),
         "long": (172800, {"node": 4}),
         "bad": (None, {}),
+    }
+    assert {name: (one.most_of_user, one.most_jobs) for name, one in limits.items()} == {
+        "normal": ({}, {}),
+        "long": ({"cpu": 8, "node": 6}, {"MaxSubmitJobsPU": 4}),
+        "bad": ({}, {"MaxSubmitJobsPA": 7}),
     }
 
 
