@@ -2,17 +2,20 @@
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperOption
 
 from hpcai.cli.options import Command, argument, choice, option, takes
 from hpcai.core.errors import HpcaiError, ResultsError
+
+if TYPE_CHECKING:
+    from hpcai.records.run import RunRecord
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 Plan = Annotated[Path, option("FILE", "plan of the run")]
@@ -84,19 +87,47 @@ def reproducibility(
 ) -> None:
     """Show how well others could repeat each run, 0 to 100, and what would raise it.
 
-    Repeats of a point count if they are among the given runs. Exit status: 0, or 1 for bad input.
+    Repeats of a point count if they are among the given runs of its study and machine. Measured power counts if the
+    results folder has the scores of the runs. Exit status: 0, or 1 for bad input.
     """
-    from hpcai.catalogue.points import label_of
     from hpcai.measure.publish import timed_records
-    from hpcai.metrics.reproducibility import reproducibility_table
+    from hpcai.metrics.reproducibility import runs_of_studies
     from hpcai.metrics.run_tables import read_records
 
-    records = read_records(record for place in places for record in timed_records(place))
-    for row in reproducibility_table(records).to_dict("records"):
-        runs = f"{row['n']} run{'s' if row['n'] > 1 else ''}"
-        print(f"{row['reproducibility_score']:3.0f} of 100  {label_of(row)}  ({runs})")
+    paths = [path for place in places for path in timed_records(place)]
+    studies = runs_of_studies(zip(paths, read_records(paths), strict=True))
+    for (study, machine), runs in studies.items():
+        if len(studies) > 1:
+            print(f"study {study} on {machine}:")
+        _show_reproducibility(runs)
+
+
+def _show_reproducibility(runs: "Mapping[Path, RunRecord]") -> None:
+    """Print the scores of the points of a study."""
+    import pandas as pd
+
+    from hpcai.catalogue.points import label_of
+    from hpcai.core.table_files import read_parquet
+    from hpcai.metrics.reproducibility import NO_RUN_SCORES, RUN_SCORES, lacks_power, reproducibility_table
+
+    folders = list(dict.fromkeys(map(_results_of, runs)))
+    with_scores = [folder for folder in folders if (folder / RUN_SCORES).is_file()]
+    scores = [read_parquet(folder / RUN_SCORES) for folder in with_scores]
+    table = reproducibility_table(runs.values(), pd.concat(scores) if scores else None)
+    for row in table.to_dict("records"):
+        said = f"{row['n']} run{'s' if row['n'] > 1 else ''}"
+        print(f"{row['reproducibility_score']:3.0f} of 100  {label_of(row)}  ({said})")
         for advice in filter(None, row["advice"].split("; ")):
             print(f"    to raise it: {advice}")
+    without = [str(folder) for folder in folders if folder not in with_scores]
+    if without and lacks_power(table):
+        print(NO_RUN_SCORES(folders=", ".join(without), file=RUN_SCORES))
+
+
+def _results_of(record: Path) -> Path:
+    """Return the results folder, or report document, of a run; the run's own folder if it lies elsewhere."""
+    above = record.resolve().parents
+    return next((folder.parent for folder in above if folder.name in ("runs", "logs")), above[0])
 
 
 def _given(pack: str | None) -> Path | None:

@@ -4,15 +4,20 @@ IO500 asks for the same in a questionnaire; here the record answers. The weights
 (docs/explanation/reproducibility.md); every item names what would raise it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from hpcai.catalogue.points import POINT
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.errors import RecordError
 from hpcai.core.messages import Message
+from hpcai.metrics.cells import records_of
+from hpcai.metrics.run_tables import RUN_TWICE
 from hpcai.records.run import FINISHED, RunRecord
 from hpcai.rules.table import rules_of
 
@@ -64,6 +69,14 @@ RAISE = {
 }
 """What would raise an item, by the name of the part that lacks."""
 FRAMEWORKS = ("tensorflow", "tensorflow-cpu", "jax")
+MEASURED = "measured"
+"""Method of a power that was not declared, in the scores of the runs."""
+RUN_SCORES = Path("tables/run_scores.parquet")
+"""The scores of the runs, in a results folder."""
+NO_RUN_SCORES = Message(
+    "reproducibility.no_run_scores",
+    "{folders}: found no {file}, so that measured power is left out here; `snakemake scores` writes it",
+)
 
 
 @dataclass(frozen=True)
@@ -180,16 +193,42 @@ def judge_repeats(records: Sequence[RunRecord]) -> Item:
     return Item(REPEAT_POINTS * share, "" if share == 1 else RAISE["few_repeats"]())
 
 
-def reproducibility_table(records: Iterable[RunRecord], power: pd.DataFrame | None = None) -> pd.DataFrame:
+def is_metered(trials: Iterable[Mapping[Any, Any]]) -> bool:
+    """Return whether the power of a point was measured, by the rows of `run_scores` of its runs.
+
+    A meter that misses a part of what computes has none there, and runs that did not train to their end have a blank.
+    """
+    return any(trial.get("power_method") == MEASURED for trial in trials)
+
+
+def runs_of_studies(found: Iterable[tuple[Path, RunRecord]]) -> dict[tuple[str, str], dict[Path, RunRecord]]:
+    """Return the runs of each study on each machine, by their files; only those are repeats of each other.
+
+    Raises
+    ------
+    RecordError
+        If a run of a study on a machine is there twice.
+    """
+    studies: dict[tuple[str, str], list[tuple[Path, RunRecord]]] = {}
+    for path, record in found:
+        studies.setdefault((record.plan.study, record.plan.machine.name), []).append((path, record))
+    for runs in studies.values():
+        times = Counter(record.run_id for _, record in runs)
+        twice = [f"{record.run_id} in {path}" for path, record in runs if times[record.run_id] > 1]
+        if twice:
+            raise RecordError(RUN_TWICE(found=", ".join(twice)))
+    return {key: dict(runs) for key, runs in studies.items()}
+
+
+def reproducibility_table(records: Iterable[RunRecord], run_scores: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the score of each point: of every item the fewest points of its runs.
 
     Parameters
     ----------
     records
-        Records of the timed runs.
-    power
-        The view ``power``: a point whose power was measured has the points of power as well. A meter that gave no
-        more than 0 W stood still and measured nothing.
+        Records of the timed runs of one study on one machine.
+    run_scores
+        The scores of its runs: a point whose power was measured (`is_metered`) has the points of power as well.
 
     Returns
     -------
@@ -200,12 +239,17 @@ def reproducibility_table(records: Iterable[RunRecord], power: pd.DataFrame | No
     groups: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:
         groups.setdefault(tuple(str(getattr(record.plan.point, name)) for name in POINT), []).append(record)
-    metered: set[tuple[str, ...]] = set()
-    if power is not None:
-        told = power.loc[power["mean_power_w"] > 0, list(POINT)].astype(str)
-        metered = set(told.itertuples(index=False, name=None))
-    rows = [_row(key, groups[key], metered=key in metered) for key in sorted(groups)]
+    scored = {} if run_scores is None else {str(row["run_id"]): row for row in records_of(run_scores)}
+    rows = []
+    for key in sorted(groups):
+        trials = [scored[record.run_id] for record in groups[key] if record.run_id in scored]
+        rows.append(_row(key, groups[key], metered=is_metered(trials)))
     return pd.DataFrame(rows, columns=list(columns_of("reproducibility")))
+
+
+def lacks_power(table: pd.DataFrame) -> bool:
+    """Return whether a point of the table has not all points of power."""
+    return bool((table["power_points"] < MOST["power"]).any())
 
 
 def judge_point(records: Sequence[RunRecord], *, metered: bool) -> dict[str, Item]:

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from hpcai.core.messages import Message
@@ -88,17 +88,15 @@ def keep_order(findings: Findings) -> None:
 def count_from_first(findings: Findings, stamps: Sequence[datetime | None]) -> None:
     """Convert times to seconds since the earliest kept stamp, which becomes the fact ``start``.
 
-    Local times are used as they are: a clock change shows as decreasing time or as a gap. Stamps without a zone are
-    meaningless next to stamps with one.
+    Local times without a zone are used as they are: a clock change shows as decreasing time or as a gap. Stamps without
+    a zone are meaningless next to stamps with one.
     """
     mixed = len({stamp.tzinfo is None for stamp in stamps if stamp}) > 1
     if mixed:
         findings.note("time stamps with and without zone: those without are skipped")
     for record, found in zip(findings.records, stamps, strict=True):
         stamp = None if found is not None and mixed and found.tzinfo is None else found
-        record["time_s"] = (
-            math.nan if stamp is None else (stamp - datetime(1970, 1, 1, tzinfo=stamp.tzinfo)).total_seconds()
-        )
+        record["time_s"] = math.nan if stamp is None else _seconds(stamp)
         record["start"] = stamp
     findings.keep([math.isfinite(record["time_s"]) for record in findings.records], "no time stamp")
     keep_order(findings)
@@ -108,6 +106,11 @@ def count_from_first(findings: Findings, stamps: Sequence[datetime | None]) -> N
         findings.facts["start"] = first["start"].isoformat()
         for record in findings.records:
             record["time_s"] -= start_s
+
+
+def _seconds(stamp: datetime) -> float:
+    """Return a stamp in seconds: since 1970 by its offset from UTC or, without a zone, as its clock showed it."""
+    return (stamp - datetime(1970, 1, 1, tzinfo=UTC if stamp.tzinfo else None)).total_seconds()
 
 
 def finish_devices(findings: Findings, stamps: Mapping[int, datetime | None]) -> None:

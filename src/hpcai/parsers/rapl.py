@@ -19,6 +19,7 @@ from hpcai.parsers.reading import Reading
 
 LARGE_STEP = Message("rapl.large_step", "{domain}: a step of the counter beyond {largest_power_w:g} W")
 LARGE_GAP = Message("rapl.large_gap", "{domain}: a gap of {gap_s:.3g} s may hide a wrap of the counter")
+NO_MEMORY = Message("rapl.no_memory", "no domain dram: the memory is not included")
 
 TOOL = "samples of RAPL"
 HEADER = "monotonic_s,domain,energy_uj,max_energy_range_uj"
@@ -27,6 +28,8 @@ LARGEST_POWER_W = 2000.0
 """Maximum power of a processor domain [W]; a larger step of the counter is damage, not a wrap."""
 PARTS = re.compile(r"(?:.*[/:])?(?:core|uncore|psys)(?:-?\d+)?")
 """Domains inside a package (core, uncore) or around all (psys); adding them would count energy twice."""
+MEMORY = re.compile(r"(?:.*[/:])?dram(?:-[\d:]+)?")
+"""Domains of the memory beside a package, whose counter does not include it."""
 
 
 def read_rapl(path: Path, largest_power_w: float = LARGEST_POWER_W) -> Reading:
@@ -64,8 +67,11 @@ def read_rapl(path: Path, largest_power_w: float = LARGEST_POWER_W) -> Reading:
         findings.leave_out(len(lines) + 1, "the last line was truncated")
     keep_plausible_devices(findings)
     keep_order(findings)
-    for domain in dict.fromkeys(record["device"] for record in findings.records):
+    domains = dict.fromkeys(record["device"] for record in findings.records)
+    for domain in domains:
         _count_on(findings, domain, largest_power_w)
+    if domains and not any(map(MEMORY.fullmatch, domains)):
+        findings.note(NO_MEMORY())
     return findings.reading((*COLUMNS, "overlaps"), ADVICE)
 
 

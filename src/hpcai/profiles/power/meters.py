@@ -1,6 +1,6 @@
 """Sample power and energy during a run with every meter of the node: RAPL, NVML, AMD SMI, Slurm, IPMI, Redfish.
 
-The output is raw samples with monotonic time stamps, on the same clock as the ranks' steps.
+The output is raw samples with monotonic time stamps, on the same clock as the steps of a run that starts on this node.
 """
 
 import csv
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hpcai.config.machine import this_node
 from hpcai.core.errors import LaunchError, ParseError
 from hpcai.core.messages import Message
 
@@ -34,6 +35,13 @@ SLOW_SAMPLE_S = 1.0
 AMD_SMI_QUESTION = ("metric", "--power", "--json")
 COLUMNS = ("monotonic_s", "index", "power_mw")
 """Of all meters that tell power, not energy."""
+WALL_COLUMNS = ("wall_s", *COLUMNS[1:])
+"""The same with the time of day, for a run that starts on another node: no two nodes share a monotonic clock.
+
+Slurm's samples are too far apart for the difference between synchronised clocks to count.
+"""
+CLOCKS = {"monotonic_s": time.monotonic, "wall_s": time.time}
+"""The clock of each meter, by its first column."""
 ANSWER_S = 10.0
 """Longest wait for Slurm's controller, or a node's: a sample that comes later is none."""
 WHAT_GIVES_IT = {
@@ -49,6 +57,10 @@ WHAT_GIVES_IT = {
 
 REDFISH_FAILS = Message("power.redfish_fails", "Redfish: {url}: {error}")
 SLURM_FAILS = Message("power.slurm_fails", "Slurm: {error}")
+ELSEWHERE = Message(
+    "power.elsewhere",
+    "the run starts on {first} and the meters of {here} would tell the power of another node; start hpcai on {first}",
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,9 @@ def find_power_meters(
 ) -> tuple[list[Meter], list[str]]:
     """Return the meters of this node in the order of `WHAT_GIVES_IT`, and for each that is missing why.
 
+    If the run starts on another node, this one has no meter for it: its watts are not the run's, and its monotonic
+    clock is not that of the run's steps. Slurm's meter remains, by the wall clock.
+
     Parameters
     ----------
     powercap
@@ -75,7 +90,17 @@ def find_power_meters(
     find_hosts
         Returns the nodes of the run, with Slurm's names, which Slurm is asked for; none outside of a job.
     """
-    found = [_rapl(powercap), _nvml(), _amd_smi(), _slurm(find_hosts), _ipmi(), _redfish(redfish)]
+    try:
+        hosts, unknown = find_hosts(), ""
+    except LaunchError as error:
+        hosts, unknown = (), SLURM_FAILS(error=error)
+    elsewhere = bool(hosts) and hosts[0] != this_node()
+    of_slurm = unknown or _slurm(hosts, WALL_COLUMNS if elsewhere else COLUMNS)
+    found: list[Meter | str]
+    if elsewhere:
+        found = [ELSEWHERE(first=hosts[0], here=this_node()), of_slurm]
+    else:
+        found = [_rapl(powercap), _nvml(), _amd_smi(), of_slurm, _ipmi(), _redfish(redfish)]
     meters = [meter for meter in found if isinstance(meter, Meter)]
     return meters, [reason for reason in found if isinstance(reason, str)]
 
@@ -99,9 +124,9 @@ def _sample(meter: Meter, raw: Path, ended: threading.Event) -> None:
     with (raw / f"power_{meter.instrument}.csv").open("w", newline="") as stream:
         rows = csv.writer(stream)
         rows.writerow(meter.columns)
-        last = False
+        now, last = CLOCKS[meter.columns[0]], False
         while True:
-            now_s = time.monotonic()
+            now_s = now()
             rows.writerows((f"{now_s:.6f}", *row) for row in _taken(meter))
             stream.flush()
             if last:
@@ -149,14 +174,17 @@ def _nvml_power_mw(handle: Any) -> int | str:  # noqa: ANN401  a handle of NVML 
 
 
 def _rapl(powercap: Path) -> Meter | str:
-    """Return a meter of the packages' energy counters, which include the domains below a package.
+    """Return a meter of the energy counters of the packages and of the memory (dram) of each, where it has one.
 
-    A platform domain (psys) is listed next to the packages but contains them; the reader omits it by its name.
+    A package's counter includes its other domains (core, uncore), but not the memory (Intel 64 and IA-32 Architectures
+    Software Developer's Manual, volume 3B, RAPL domains; Documentation/power/powercap). A platform domain (psys) is
+    listed next to the packages but contains them; the reader omits it by its name.
     """
-    domains = sorted(powercap.glob("intel-rapl:[0-9]")) if powercap.exists() else []
-    if not domains:
+    zones = sorted(zone for zone in powercap.glob("intel-rapl:*") if zone.name.count(":") == 1)
+    if not zones:
         return f"RAPL: no package below {powercap}"
     try:
+        domains = [*zones, *(part for zone in zones for part in _memories(zone))]
         ranges = {domain: int((domain / "max_energy_range_uj").read_text()) for domain in domains}
         names = {domain: _domain_name(domain) for domain in domains}
         for domain in domains:
@@ -170,21 +198,23 @@ def _rapl(powercap: Path) -> Meter | str:
     return Meter("rapl", ("monotonic_s", "domain", "energy_uj", "max_energy_range_uj"), sample)
 
 
+def _memories(zone: Path) -> list[Path]:
+    """Return the memory's domains below a package's, such as intel-rapl:0:1."""
+    parts = sorted(zone.glob(f"{zone.name}:*"))
+    return [part for part in parts if (part / "name").read_text().strip() == "dram"]
+
+
 def _domain_name(domain: Path) -> str:
-    """Return a domain's own name, such as package-0 or psys, made unique by its number."""
+    """Return a domain's own name, such as package-0, psys-1 or dram-0:1, made unique by its numbers."""
     name = (domain / "name").read_text().strip()
-    return name if name.startswith("package-") else f"{name}-{domain.name.rpartition(':')[2]}"
+    return name if name.startswith("package-") else f"{name}-{domain.name.partition(':')[2]}"
 
 
-def _slurm(find_hosts: Callable[[], Sequence[str]]) -> Meter | str:
+def _slurm(hosts: Sequence[str], columns: tuple[str, ...]) -> Meter | str:
     """Return a meter of the power of the run's nodes, gathered by Slurm, if an energy plug-in is active.
 
     A run may use a part of its job's nodes only, and the others draw power as well.
     """
-    try:
-        hosts = find_hosts()
-    except LaunchError as error:
-        return SLURM_FAILS(error=error)
     scontrol = shutil.which("scontrol")
     if not hosts or scontrol is None:
         return "Slurm: scontrol is not on the PATH" if hosts else "Slurm: not inside a job"
@@ -205,7 +235,7 @@ def _slurm(find_hosts: Callable[[], Sequence[str]]) -> Meter | str:
 
     if not any(milliwatts for _, milliwatts in sample()):
         return f"Slurm: scontrol reports no CurrentWatts for {nodes}: no energy-gathering plugin is active here"
-    return Meter("slurm", COLUMNS, sample, SLURM_SAMPLE_S)
+    return Meter("slurm", columns, sample, SLURM_SAMPLE_S)
 
 
 def _ipmi() -> Meter | str:

@@ -10,7 +10,7 @@ from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.metrics.scores.trial_scores import WHOLE_NODES
-from hpcai.parsers.nvml_samples import read_nvml_samples
+from hpcai.parsers.nvml_samples import WALL, read_nvml_samples
 from hpcai.parsers.rapl import read_rapl
 from hpcai.parsers.reading import Reading
 from hpcai.profiles.profile import Profile
@@ -71,14 +71,16 @@ def _power(profile: Profile, path: Path) -> pd.DataFrame:
         partial.append(ONE_NODE(nodes=point.nodes))
     if instrument in OF_ACCELERATORS and sampled > point.ranks_per_node:
         partial.append("all accelerators of the node are counted, used or not")
-    stretches = [power_summary(reading.table, instrument, window) for window in profile.training_windows_s()]
-    energy_j = math.nan if refused else math.fsum(stretch.energy_j for stretch in stretches)
+    windows = profile.training_windows_s(wall_clock=reading.facts.get("clock") == WALL)
+    stretches = [power_summary(reading.table, instrument, window) for window in windows]
     duration_s = math.fsum(stretch.duration_s for stretch in stretches)
+    # A device that answered for a part of a stretch has its own time there: energy over time would miss its power.
+    spent_j = math.fsum(stretch.mean_power_w * stretch.duration_s for stretch in stretches)
     reasons = dict.fromkeys([*partial, *reading.reasons, *(one for stretch in stretches for one in stretch.reasons)])
     row = {
         "instrument": instrument,
-        "energy_j": energy_j,
-        "mean_power_w": energy_j / duration_s if duration_s > 0 else math.nan,
+        "energy_j": math.nan if refused else math.fsum(stretch.energy_j for stretch in stretches),
+        "mean_power_w": spent_j / duration_s if duration_s > 0 and not refused else math.nan,
         "duration_s": duration_s,
         "samples": sum(stretch.samples for stretch in stretches),
         "coverage_ratio": reading.coverage_ratio,

@@ -10,20 +10,37 @@ import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job
 from unit.parsers.tool_output import hand_made
 from unit.record_factory import make_plan
+from unit.refusals import told
 
+from hpcai.config.machine import this_node
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
+from hpcai.metrics.profiles.energy import power_summary
+from hpcai.parsers.nvml_samples import WALL, read_nvml_samples
+from hpcai.parsers.rapl import read_rapl
+from hpcai.profiles.instrument import Missing
 from hpcai.profiles.kind import find_instrument
-from hpcai.profiles.power.meters import SLURM_FAILS, WHAT_GIVES_IT, Meter, find_power_meters, metered
+from hpcai.profiles.power.meters import ELSEWHERE, SLURM_FAILS, WHAT_GIVES_IT, Meter, find_power_meters, metered
+
+ZONES = {
+    "intel-rapl:0": "package-0", "intel-rapl:0:0": "core", "intel-rapl:0:1": "dram",
+    "intel-rapl:1": "package-1", "intel-rapl:1:0": "core", "intel-rapl:1:1": "dram",
+    "intel-rapl:10": "package-10",
+    "intel-rapl:2": "psys",
+}  # fmt: skip
+"""As the kernel lists a server: below each package its parts and its memory, beside them the platform."""
+RANGE = 262143328850
 
 
-def counters(folder, energy_uj=1000):
-    for index in range(2):
-        domain = folder / f"intel-rapl:{index}"
-        (domain / f"intel-rapl:{index}:0").mkdir(parents=True)
-        (domain / "name").write_text(f"{'package-0' if index == 0 else 'psys'}\n")
-        (domain / "energy_uj").write_text(f"{energy_uj + index}\n")
-        (domain / "max_energy_range_uj").write_text("262143328850\n")
+def counters(folder, zones=ZONES):
+    """Write counters that stand at 1000, 1001 ... uJ in the order of the zones."""
+    for energy_uj, (zone, name) in enumerate(zones.items(), 1000):
+        package = zone.rpartition(":")[0] if zone.count(":") > 1 else ""
+        domain = folder / package / zone
+        domain.mkdir(parents=True)
+        (domain / "name").write_text(f"{name}\n")
+        (domain / "energy_uj").write_text(f"{energy_uj}\n")
+        (domain / "max_energy_range_uj").write_text(f"{RANGE}\n")
 
 
 def test_every_missing_meter_has_its_reason(tmp_path):
@@ -108,10 +125,71 @@ def test_a_meter_that_fails_once_leaves_a_gap(tmp_path):
     assert values[:2] == ["1", "2"]
 
 
-def test_packages_are_sampled_their_parts_are_not_and_the_platform_is_named(tmp_path):
+def test_packages_and_their_memory_are_sampled_other_parts_are_not_and_the_platform_is_named(tmp_path):
     counters(tmp_path)
-    meter = next(meter for meter in find_power_meters(tmp_path)[0] if meter.instrument == "rapl")
-    assert meter.sample() == [("package-0", 1000, 262143328850), ("psys-1", 1001, 262143328850)]
+    sampled = {(name, energy_uj) for name, energy_uj, _ in of(find_power_meters(tmp_path)[0], "rapl").sample()}
+    memory = {("dram-0:1", 1002), ("dram-1:1", 1005)}
+    assert sampled == {("package-0", 1000), ("package-1", 1003), ("package-10", 1006), ("psys-2", 1007)} | memory
+
+
+def test_the_energy_of_rapl_includes_the_memory_once_and_no_part_twice(tmp_path):
+    counters(tmp_path)
+    meter = of(find_power_meters(tmp_path)[0], "rapl")
+    rows = [",".join(map(str, (tick, *row))) for tick, added in enumerate((0, 10**7)) for row in moved(meter, added)]
+    path = tmp_path / "power_rapl.csv"
+    path.write_text("\n".join([",".join(meter.columns), *rows, ""]))
+    # Three packages and two memories of 10 W each; the platform contains them.
+    assert power_summary(read_rapl(path).table, "rapl").mean_power_w == pytest.approx(50.0)
+
+
+def moved(meter, added_uj):
+    return [(name, energy_uj + added_uj, largest) for name, energy_uj, largest in meter.sample()]
+
+
+def test_packages_without_a_counter_of_memory_are_sampled(tmp_path):
+    counters(tmp_path, {"intel-rapl:0": "package-0", "intel-rapl:0:0": "core"})
+    assert of(find_power_meters(tmp_path)[0], "rapl").sample() == [("package-0", 1000, RANGE)]
+
+
+def test_a_node_on_which_the_run_does_not_start_has_no_meter_for_it(tmp_path):
+    counters(tmp_path)
+    meters, reasons = find_power_meters(tmp_path, find_hosts=lambda: ("another", this_node()))
+    assert meters == []
+    assert [reason for reason in reasons if ELSEWHERE.find_in(reason)] == [reasons[0]]
+    assert "rapl" in names_of(find_power_meters(tmp_path, find_hosts=lambda: (this_node(), "another"))[0])
+
+
+def test_slurm_tells_the_power_of_other_nodes_by_the_wall_clock(tmp_path, monkeypatch):
+    counters(tmp_path)
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text("#!/bin/sh\nprintf 'NodeName=%s CurrentWatts=250\\n' a b\n")
+    scontrol.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    meters, _ = find_power_meters(tmp_path, find_hosts=lambda: ("a", "b"))
+    assert names_of(meters) == ["slurm"]
+    before_s = time.time()
+    with metered(meters, tmp_path):
+        pass
+    reading = read_nvml_samples(tmp_path / "power_slurm.csv")
+    assert reading.facts["clock"] == WALL
+    assert reading.table["time_s"].between(before_s - 1, time.time() + 1).all()
+
+
+def test_a_profile_of_a_run_that_starts_elsewhere_is_missing(tmp_path, monkeypatch):
+    """As with salloc on a login node, which is none of the nodes of the job."""
+    monkeypatch.delenv("SLURMD_NODENAME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    enter_job(monkeypatch, Scontrol())
+    found = find_instrument(make_plan(kind="profiled", profile="power", max_steps=4))
+    assert isinstance(found, Missing)
+    assert told(found.reason, ELSEWHERE)["first"] == "n1"
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    here = find_instrument(make_plan(kind="profiled", profile="power", max_steps=4))
+    assert ELSEWHERE.find_in(getattr(here, "reason", "")) is None
+
+
+def names_of(meters):
+    return [meter.instrument for meter in meters]
 
 
 def test_a_counter_that_may_not_be_read_is_a_reason(tmp_path):

@@ -6,6 +6,8 @@ import pytest
 from unit.profiles.profile_folders import make_profile
 
 from hpcai.core.errors import ParseError
+from hpcai.metrics.profiles.energy import PARTLY_COVERED
+from hpcai.parsers.nvml_samples import MONOTONIC, WALL
 from hpcai.profiles.power.views import ONE_NODE, OTHER_NODES, power_views
 
 
@@ -59,3 +61,24 @@ def test_the_power_of_other_nodes_than_those_of_the_run_is_none(tmp_path):
         assert math.isnan(row["mean_power_w"])
         assert math.isnan(row["energy_j"])
         assert OTHER_NODES(found=2, nodes=nodes) in row["reasons"]
+
+
+def test_a_device_that_answered_for_a_part_of_the_time_keeps_its_power(tmp_path):
+    lines = nvml().splitlines(keepends=True)
+    # Steps run from 100.0 to 102.0 s; the second device falls silent at 101.0 s.
+    silent = [line for line in lines[1:] if line.split(",")[1] == "0" or float(line.split(",")[0]) <= 101.0]
+    profile = make_profile(tmp_path / "p", "power", {"power_nvml.csv": "".join([lines[0], *silent])})
+    (row,) = power_views(profile)["power"].to_dict("records")
+    assert row["mean_power_w"] == pytest.approx(500.0)
+    assert row["energy_j"] == pytest.approx(250 * 2.0 + 250 * 1.0)
+    assert PARTLY_COVERED.find_in(row["reasons"]) is not None
+
+
+def test_power_of_other_nodes_than_the_samplers_is_cut_by_the_wall_clock(tmp_path):
+    """Rank 0's wall clock is 1000 s ahead of its monotonic one; the sampler's node has another monotonic clock."""
+    header, *rows = nvml().splitlines()
+    moved = [f"{float(time_s) + 1000},{rest}" for time_s, _, rest in (row.partition(",") for row in rows)]
+    raw = {"power_slurm.csv": "\n".join([header.replace(MONOTONIC, WALL), *moved, ""])}
+    (row,) = power_views(make_profile(tmp_path / "p", "power", raw, nodes=2))["power"].to_dict("records")
+    assert row["mean_power_w"] == pytest.approx(500.0)
+    assert row["duration_s"] == pytest.approx(2.0)
