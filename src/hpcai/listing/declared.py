@@ -70,7 +70,7 @@ def _declared_entry(row: Row, published: Published, name: str, org: str, evidenc
         system=shorten(machine.title),
         variant=str(row["variant"]),
         nodes=whole(number_of(row, "nodes")),
-        units=whole(number_of(row, "ranks")),
+        units=machine.devices_of(whole(number_of(row, "nodes")), whole(number_of(row, "ranks"))),
         accelerator=machine.device,
         family=name_family(machine.device),
         year=published.citation.date.year,

@@ -172,7 +172,11 @@ class Entry(Part):
     system: Word = Field(description="Name of the system in the submission.")
     variant: Word = ""
     nodes: int | None = None
-    units: int | None = Field(default=None, description="Accelerators, or processors of a machine without them.")
+    units: int | None = Field(
+        default=None,
+        description="Accelerators; of a machine without them processors in published rounds, nodes of own runs, and "
+        "processes in declared results.",
+    )
     accelerator: Word = ""
     family: Word = ""
     year: int | None = Field(default=None, description="Year of the newest run, or of the document.")
@@ -201,7 +205,7 @@ class Entry(Part):
 
     @property
     def per_unit(self) -> float | None:
-        """Training throughput of one accelerator or processor [1/s]; None if either is unknown."""
+        """Training throughput of one unit [1/s]; None if either is unknown."""
         rate = self.number("train_rate_samples_per_s")
         return rate.value / self.units if rate and self.units else None
 

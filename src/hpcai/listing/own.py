@@ -30,11 +30,13 @@ from hpcai.listing.own_records import (
     reproducibility_of,
     score_number,
     settings_of,
+    units_of,
 )
 from hpcai.listing.own_tables import read_overview, read_predictions
 from hpcai.listing.own_weak import read_groups
 from hpcai.listing.sources import DOCUMENT_FILE, Kind
 from hpcai.metrics.cells import Row, number_of, records_of
+from hpcai.metrics.reproducibility import is_metered
 from hpcai.metrics.run_tables import read_records, run_tables
 from hpcai.metrics.scores.best_results import VALID, judge_validity
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS, score_frame
@@ -53,7 +55,6 @@ OTHER_NUMBERS = Message("own.other_numbers", "{run}: {column} is {found:.9g}, fr
 RECOMPUTED = ("rate_flop_per_s", "vflops_flop_per_s", "train_rate_samples_per_s", "time_to_train_s", "quality")
 """Columns of submitted scores that must equal the recomputed ones."""
 OF_POWER = ("mean_power_w", "power_method", "power_source")
-MEASURED = "measured"
 AGREEMENT_RATIO = 1e-9
 CHECKED = (
     "each record against its own digest, its plan and itself",
@@ -173,8 +174,8 @@ class _Own:
         trials = self.groups[tuple(row[name] for name in POINT)]
         records = [self.records[str(trial["run_id"])] for trial in trials]
         study = self.document.study if self.document else str(records[0].plan.study)
-        machine, exponent = records[0].plan.machine, number_of(row, "exponent")
-        reproducibility = reproducibility_of(records, metered=trials[0]["power_method"] == MEASURED)
+        machine, point, exponent = records[0].plan.machine, records[0].plan.point, number_of(row, "exponent")
+        reproducibility = reproducibility_of(records, metered=is_metered(trials))
         facts = facts_of(records, study, self.organisation)
         return Entry(
             **facts,
@@ -185,7 +186,7 @@ class _Own:
             division=str(row["division"]),
             variant=shorten(" ".join(str(row[name]) for name in ("variant", "engine") if row[name])),
             nodes=whole(number_of(row, "nodes")),
-            units=whole(number_of(row, "ranks")),
+            units=units_of(records[0], point.nodes, point.ranks),
             quality_metric=str(row["quality_metric"]),
             rules=rules_shared(str(row["timing"]), exponent, number_of(row, "flop_per_sample")),
             numbers=(*self._numbers(row, trials), score_number(reproducibility)),

@@ -57,6 +57,15 @@ def machine_of(record: RunRecord, org: str) -> Machine:
     )
 
 
+def units_of(record: RunRecord, nodes: int, ranks: int) -> int:
+    """Return what a throughput is divided by: the accelerators that some ranks use, or their nodes if there are none.
+
+    A record does not tell how many processors a node has, and how many ranks share one is everybody's choice.
+    """
+    machine = record.plan.machine
+    return machine.devices_of(nodes, ranks) if machine.accelerators_per_node else nodes
+
+
 def settings_of(record: RunRecord, row: Row) -> tuple[tuple[str, Value], ...]:
     """Return the settings of a point, with the software of a run."""
     point = record.plan.point.model_dump(mode="json")

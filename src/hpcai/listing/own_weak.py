@@ -18,6 +18,7 @@ from hpcai.listing.own_records import (
     repeat_with,
     reproducibility_of,
     score_number,
+    units_of,
 )
 from hpcai.listing.sources import refusal_of
 from hpcai.metrics.cells import Row, number_of, records_of
@@ -124,7 +125,7 @@ def _entry(
         scaling="weak",
         variant=shorten(" ".join(word for word in point[:2] if word)),
         nodes=whole.nodes,
-        units=whole.ranks,
+        units=units_of(records[0], whole.nodes, whole.ranks),
         quality_metric=task_of(str(row["benchmark"])).quality_metric if row else "",
         rules=f"instances on {row['instance_scale']:g} {row['scale_unit']}"
         if row and row["instance_scale"] > 0

@@ -25,8 +25,9 @@ KINDS = {
 }
 MEANINGS = {
     "time_to_train": "Time from the start of training until the target quality is reached. Shorter is better.",
-    "throughput_per_unit": "Training samples per second, divided by the number of accelerators (processors of a "
-    "machine without them). Small runs are favoured: time to train has its own list.",
+    "throughput_per_unit": "Training samples per second, divided by the number of accelerators. Of a machine without "
+    "them it is divided by processors in published rounds, by nodes in own runs, and by processes in declared results. "
+    "Small runs are favoured: time to train has its own list.",
     "vflops": "Valid FLOPS of HPC AI500: the rate of useful operations, reduced if the quality target is missed.",
     "vflops_per_watt": "Valid FLOPS over mean power.",
     "weak_throughput": "Models trained per minute by many instances at once, on the machine.",

@@ -65,22 +65,29 @@ def rings_of(hosts: Sequence[str], size: int) -> list[list[tuple[str, ...]]]:
     return [*rounds, *([[tuple(hosts)]] if len(hosts) > 2 else [])]
 
 
-_Measure = Callable[[Asked, tuple[str, ...]], list[Series]]
-
-
 def measure_links(asked: Asked, hosts: Sequence[str], clock: Clock) -> Iterator[Series]:
     """Yield latency and bandwidth of pairs, then of rings; those of a round are measured at the same time."""
     until = clock.until(LINKS_END)
-    rounds: list[tuple[_Measure, Sequence[tuple[str, ...]]]] = [
-        (_pair, pairs) for pairs in chosen_rounds(hosts, asked.settings.pair_rounds)
+    rounds: list[tuple[Kind, Sequence[tuple[str, ...]]]] = [
+        ("pair", pairs) for pairs in chosen_rounds(hosts, asked.settings.pair_rounds)
     ]
-    rounds += [(_ring, rings) for rings in rings_of(hosts, asked.settings.ring_nodes)]
-    for number, (measure, links) in enumerate(rounds, 1):
+    rounds += [("ring", rings) for rings in rings_of(hosts, asked.settings.ring_nodes)]
+    for number, (kind, links) in enumerate(rounds, 1):
         if time.monotonic() > until.end_s:
-            logger.warning("links, rounds %d to %d: %s", number, len(rounds), until.words)
-            return
+            logger.warning("links, round %d of %d: %s", number, len(rounds), until.words)
+            yield from _skipped(kind, links, number, until.words)
+            continue
         logger.info("links, round %d: %s", number, ", ".join(map(" + ".join, links)))
-        yield from _round(asked, partial(measure, asked), links)
+        yield from _round(asked, partial(_link, asked, kind), links)
+
+
+def _skipped(kind: Kind, links: Sequence[tuple[str, ...]], number: int, reason: str) -> Iterator[Series]:
+    """Yield what a round that has no time would have measured: its links together, of which there may be hundreds."""
+    hosts = tuple(host for link in links for host in link)
+    subject = f"round {number}: {len(links)} {kind}{'s' if len(links) > 1 else ''}"
+    for what in _measures(kind, links[0]):
+        missing = failed(kind, subject, hosts, what, reason)
+        yield missing.model_copy(update={"failed": False, "tried": False})
 
 
 def _round(
@@ -93,17 +100,16 @@ def _round(
             yield from found
 
 
-def _pair(asked: Asked, hosts: tuple[str, ...]) -> list[Series]:
-    return _link(asked, "pair", " + ".join(hosts), hosts, "")
+def _measures(kind: Kind, hosts: Sequence[str]) -> tuple[tuple[str, Unit], tuple[str, Unit]]:
+    """Return what is measured of a link; rings of other sizes have other names, because they do not compare."""
+    suffix = f", ring of {len(hosts)}" if kind == "ring" else ""
+    return (f"{LATENCY}{suffix}", "s"), (f"{BANDWIDTH}{suffix}", "B/s")
 
 
-def _ring(asked: Asked, hosts: tuple[str, ...]) -> list[Series]:
-    return _link(asked, "ring", f"{hosts[0]} … {hosts[-1]} ({len(hosts)})", hosts, f", ring of {len(hosts)}")
-
-
-def _link(asked: Asked, kind: Kind, subject: str, hosts: tuple[str, ...], suffix: str) -> list[Series]:
+def _link(asked: Asked, kind: Kind, hosts: tuple[str, ...]) -> list[Series]:
     """Return latency and bandwidth of the allreduce over some nodes."""
-    wanted: tuple[tuple[str, Unit], ...] = ((f"{LATENCY}{suffix}", "s"), (f"{BANDWIDTH}{suffix}", "B/s"))
+    subject = " + ".join(hosts) if kind == "pair" else f"{hosts[0]} … {hosts[-1]} ({len(hosts)})"
+    wanted = _measures(kind, hosts)
     try:
         report = _allreduce(asked, hosts)
     except LaunchError as error:

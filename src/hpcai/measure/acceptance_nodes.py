@@ -1,6 +1,7 @@
 """What an acceptance measures on every node alone: processors, memory, accelerators, scratch, shared storage."""
 
 import logging
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,9 @@ ALONE_END, SHARED_END = 0.5, 0.65
 """Shares of the acceptance's time limit after which no turn begins: a job that reaches its limit loses everything."""
 FEWEST_PASSES = 3
 """Passes over shared storage; where they take longer than it may, nodes measure it at the same time."""
+
+NODES_TRIED = 3
+"""Nodes that may fail the turn that tells how long shared storage takes; more fail because of the storage."""
 
 
 @dataclass(frozen=True)
@@ -136,12 +140,20 @@ def measure_shared(asked: Asked, hosts: Sequence[str], clock: Clock) -> Iterator
     settings, until = asked.settings, clock.until(SHARED_END)
     at_once, passes = 1, settings.passes if len(hosts) > 1 else 1
     if len(hosts) > 1:
-        started_s = time.monotonic()
-        first = [*_on_group(asked, hosts[:1], ("shared",), settings.measure_s / passes)]
-        turn_s = time.monotonic() - started_s
-        if not any(one.failed for one in first):
-            at_once, passes = turns_that_fit(len(hosts), passes, turn_s, until.end_s - time.monotonic())
+        turn_s = _time_turn(asked, hosts, ("shared",), settings.measure_s / passes, until)
+        at_once, passes = turns_that_fit(len(hosts), passes, turn_s, until.end_s - time.monotonic())
     yield from _on_nodes(asked, hosts, ("shared",), _Turns(at_once, passes, until))
+
+
+def _time_turn(asked: Asked, hosts: Sequence[str], parts: Sequence[str], longest_s: float, until: Until) -> float:
+    """Return the time of a turn of a node that is able to take one [s]; infinite if none of the first was in time."""
+    for host in hosts[:NODES_TRIED]:
+        started_s = time.monotonic()
+        if started_s > until.end_s:
+            break
+        if not any(one.failed for one in _on_group(asked, [host], parts, longest_s)):
+            return time.monotonic() - started_s
+    return math.inf
 
 
 def turns_that_fit(nodes: int, passes: int, turn_s: float, left_s: float) -> tuple[int, int]:
@@ -156,11 +168,13 @@ def turns_that_fit(nodes: int, passes: int, turn_s: float, left_s: float) -> tup
     turn_s, left_s
         Time of one node's turn alone, and time for all of them [s].
     """
-    fitting = int(max(left_s, 0.0) / (nodes * turn_s))
+    if turn_s > left_s:
+        return nodes, 1
+    fitting = int(left_s / (nodes * turn_s))
     fewest = min(passes, FEWEST_PASSES)
     if fitting >= fewest:
         return 1, min(passes, fitting)
-    at_once = -int(-fewest * nodes * turn_s // max(left_s, turn_s))
+    at_once = -int(-fewest * nodes * turn_s // left_s)
     return (at_once, fewest) if at_once < nodes else (nodes, 1)
 
 

@@ -122,7 +122,8 @@ def _together(plan: RunPlan, places: Sequence[Place], means: Means, folder: Path
     own, left_s = _sized(plan, len(places[0])), until.end_s - time.monotonic()
     if isinstance(own, str) or left_s < SHORTEST_S:  # says nothing about the nodes
         words = own if isinstance(own, str) else until.words
-        yield from (_series(hosts, reason=words).model_copy(update={"failed": False}) for hosts in places)
+        none = {"failed": False, "tried": False}
+        yield from (_series(hosts, reason=words).model_copy(update=none) for hosts in places)
         return
     limits = own.limits.model_copy(update={"run_s": min(own.limits.run_s, left_s)})
     own = own.model_copy(update={"limits": limits})

@@ -18,6 +18,8 @@ LATENCY, BANDWIDTH = "allreduce latency", "allreduce bandwidth"
 FEWEST_PAIRS = 2
 BEST_PAIR = "{measure}, best pair"
 """Of a node: its best pair is good if the node is, whatever its partners are like."""
+LINKS = ("pair", "ring")
+"""Kinds of subjects between nodes."""
 WORST: tuple[Verdict, ...] = ("broken", "suspicious", "healthy", "not_measured")
 
 TEST_OF_FLEET = Message(
@@ -42,6 +44,8 @@ FEW_NODES = Message(
 )
 ONE_NODE = Message("acceptance.one_node", "one node: only completion was tested; which values to expect is unknown")
 NOT_ALL_NODES = Message("acceptance.not_all_nodes", "{n} of the {all} nodes of the machine file")
+NO_LINK = Message("acceptance.no_link", "no link between the {n} nodes was measured: suspicious at best")
+NOT_MADE = Message("acceptance.not_made", "{n:d} of the measurements not made ({reason}): {measures}")
 Group = tuple[str, str]
 
 
@@ -63,12 +67,13 @@ def judge_acceptance(measured: Measured, digest: str, source: str) -> Accepted:
     judge = _Judge(measured.settings, max(tests, 1), source)
     found = [finding for group in groups.values() for finding in judge.of_group(group)]
     summaries = [*_summaries(found, source)]
+    linked = len(measured.hosts) < 2 or any(one.values for one in measured.series if one.kind in LINKS)
     return Accepted(
         machine=measured.machine,
         machine_nodes=measured.machine_nodes,
         hosts=measured.hosts,
-        verdict=_overall(summaries),
-        reason=_limits(measured),
+        verdict=_overall(summaries, linked=linked),
+        reason=join("; ", _limits(measured, groups, linked=linked)),
         started_utc=measured.started_utc,
         ended_utc=measured.ended_utc,
         slurm_job=measured.slurm_job,
@@ -85,7 +90,7 @@ def unfit_nodes(series: Iterable[Series]) -> set[str]:
     """
     groups: dict[Group, list[Series]] = {}
     for one in series:
-        if len(one.nodes) == 1:
+        if len(one.nodes) == 1 and one.tried:
             groups.setdefault((one.kind, one.measure), []).append(one)
     return {
         one.nodes[0]
@@ -126,8 +131,9 @@ class _Judge:
         in_passes = all(one.in_passes for one in there) and len({len(one.values) for one in there}) == 1
         times = group[0].unit == "s"
         places = place_in_fleet(values, test, lower_is_better=times, in_passes=in_passes) if values else {}
+        tried = sum(one.tried for one in group)
         for one in group:
-            yield self._of(one, places[one.subject], said) if one.values else self._missing(one, len(there), len(group))
+            yield self._of(one, places[one.subject], said) if one.values else self._missing(one, len(there), tried)
 
     def _of(self, one: Series, place: Place, test: str) -> Finding:
         verdict, reason = self._verdict(place)
@@ -173,7 +179,7 @@ class _Judge:
         return TEST_OF_FLEET(**facts) if n >= LEAST_FLEET else TEST_OF_FEW(**facts, spread=limits.assumed_spread_ratio)
 
     def _missing(self, one: Series, there: int, asked: int) -> Finding:
-        lost = _most_have(there, asked)
+        lost = one.tried and _most_have(there, asked)
         reason = OTHERS_MEASURED(n=there, reason=one.reason) if lost and not one.failed else one.reason
         verdict: Verdict = "broken" if one.failed or lost else "not_measured"
         return _finding(one.kind, one.subject, one.measure, verdict, reason, self._source).model_copy(
@@ -203,11 +209,12 @@ def _summaries(findings: Sequence[Finding], source: str) -> Iterator[Finding]:
         yield summary.model_copy(update={"n": len(own), "loss_ratio": worst})
 
 
-def _overall(summaries: Iterable[Finding]) -> Literal["healthy", "suspicious", "broken"]:
+def _overall(summaries: Iterable[Finding], *, linked: bool) -> Literal["healthy", "suspicious", "broken"]:
+    """Return the worst verdict; several nodes of which no link was measured are not known to be healthy."""
     verdicts = {one.verdict for one in summaries}
     if "broken" in verdicts or verdicts <= {"not_measured"}:
         return "broken"
-    return "suspicious" if "suspicious" in verdicts else "healthy"
+    return "suspicious" if "suspicious" in verdicts or not linked else "healthy"
 
 
 def _best_pairs(series: Iterable[Series]) -> Iterator[Series]:
@@ -232,13 +239,30 @@ def _middle(one: Series) -> float:
     return sorted(one.values)[len(one.values) // 2]
 
 
-def _limits(measured: Measured) -> str:
-    """Return what limits the verdict."""
+def _limits(measured: Measured, groups: Mapping[Group, Sequence[Series]], *, linked: bool) -> Iterator[str]:
+    """Yield what limits the verdict."""
     n, settings = len(measured.hosts), measured.settings
-    few = FEW_NODES(n=n, spread=settings.assumed_spread_ratio) if n < LEAST_FLEET else ""
-    parts = [ONE_NODE() if n == 1 else few]
-    parts += [NOT_ALL_NODES(n=n, all=measured.machine_nodes)] if n < measured.machine_nodes else []
-    return join("; ", filter(None, parts))
+    if n == 1:
+        yield ONE_NODE()
+    elif n < LEAST_FLEET:
+        yield FEW_NODES(n=n, spread=settings.assumed_spread_ratio)
+    if n < measured.machine_nodes:
+        yield NOT_ALL_NODES(n=n, all=measured.machine_nodes)
+    if not linked:
+        yield NO_LINK(n=n)
+    yield from _not_made(groups)
+
+
+def _not_made(groups: Mapping[Group, Sequence[Series]]) -> Iterator[str]:
+    """Yield by reason what was measured on no subject, or not begun on some; what failed is a verdict instead."""
+    missing: dict[str, list[str]] = {}
+    for (kind, measure), own in groups.items():
+        there = bool(_with_values(own))
+        without = [one for one in own if not one.values and not one.failed and not (there and one.tried)]
+        if without:
+            missing.setdefault(without[0].reason, []).append(f"{kind} ({measure}{', in part' if there else ''})")
+    for reason, measures in missing.items():
+        yield NOT_MADE(n=len(measures), reason=reason, measures=", ".join(measures))
 
 
 def _finite(number: float) -> float | None:
@@ -250,7 +274,7 @@ def say_accepted(accepted: Accepted) -> str:
     summaries = [one for one in accepted.findings if one.measure == ALL]
     lines = [f"{accepted.machine}: {accepted.verdict}, accepted {accepted.ended_utc}"]
     lines += [f"  {accepted.reason}"] if accepted.reason else []
-    for verdict in WORST[:3]:
+    for verdict in WORST:
         own = [one for one in summaries if one.verdict == verdict]
         kinds: Mapping[str, int] = {kind: sum(one.kind == kind for one in own) for kind in {one.kind for one in own}}
         lines.append(

@@ -14,6 +14,7 @@ ABORTED = Message("hpl.aborted", "aborted: no closing summary, tests may be miss
 NO_RESIDUAL = Message("hpl.no_residual", "a row has no residual, so it is not a score")
 OTHER_COUNT = Message("hpl.other_count", "the closing summary counts {tests} tests, but there are {rows} rows")
 LOST_RESIDUAL = Message("hpl.lost_residual", "a residual without its row of results")
+OTHER_SHARE = Message("hpl.other_share", "{rate} Gflops is not {share} of each of the {processes} processes")
 LONG_PART = Message("hpl.long_part", "a part takes {part_s:g} s, the whole {time_s:g} s: the parts are not used")
 
 TOOL = "output of HPL"
@@ -24,11 +25,13 @@ COLUMNS = (
     "threshold", "verdict", "panel_time_s", "update_time_s", "exchange_time_s", "substitution_time_s",
 )  # fmt: skip
 ROW = re.compile(
-    r"W(?P<mapping>[RC])(?P<depth>\d)(?P<broadcast>[0-9A-Z])(?P<recursive>[LCR])(?P<divisions>\d{1,9})(?P<panel>[LCR])"
-    r"(?P<smallest>\d{1,9})\s+(?P<N>\d{1,12})\s+(?P<NB>\d{1,9})\s+(?P<P>\d{1,9})\s+(?P<Q>\d{1,9})"
-    rf"\s+(?P<time>\d+\.\d+)\s+(?P<rate>{NUMBER})\s*",
+    r"W(?P<mapping>[RC])(?P<depth>\d)(?:(?P<broadcast>[0-9A-Z])(?P<recursive>[LCR])(?P<divisions>\d{1,9})"
+    r"(?P<panel>[LCR])(?P<smallest>\d{1,9}))?"
+    r"\s+(?P<N>\d{1,12})\s+(?P<NB>\d{1,9})\s+(?P<P>\d{1,9})\s+(?P<Q>\d{1,9})"
+    rf"\s+(?P<time>\d+\.\d+)\s+(?P<rate>{NUMBER})(?:\s+\(\s*(?P<share>{NUMBER})\s*\))?\s*",
     re.ASCII,
 )
+"""NVIDIA's HPL of 2023 and later names mapping and depth alone (WC0), and adds the rate per GPU in parentheses."""
 RESIDUAL = re.compile(rf"\|\|Ax-b\|\|_oo\s*/\s*\(.*=\s*({NUMBER}|[-+]?nan|[-+]?inf)\s*\.{{6}}\s*(PASSED|FAILED)\s*")
 TIMER = re.compile(r"(?P<name>(?:\+ )*Max aggregated wall time [a-z ]+?)[ .]*:\s+(?P<time>\d{1,9}\.\d\d)\s*", re.ASCII)
 TIMERS = {
@@ -53,9 +56,10 @@ def read_hpl(path: Path) -> Reading:
     ``verdict`` is ``passed``, ``failed`` or ``unchecked``, taken from the residual lines after the row; only passed
     rows are scores. The printed rate is kept, never recomputed. Parts of the time (``panel_time_s`` and others; row
     exchanges belong to the update) are those of the process that has most of each, NaN unless HPL was compiled with
-    ``HPL_DETAILED_TIMING``. A row is omitted if its rate is not
-    (2/3 N^3 + 3/2 N^2) / time within the printed digits (0.3 % and better from 1.7 s on), if its parameters were not
-    announced, or if its verdict contradicts residual and threshold. Progress lines (Prog=, Column=) are not results.
+    ``HPL_DETAILED_TIMING``. NVIDIA's short labels (``WC0``) leave the columns of the algorithm blank. A row is omitted
+    if its rate is not (2/3 N^3 + 3/2 N^2) / time within the printed digits (0.3 % and better from 1.7 s on), or not the
+    rate of a process, where that is printed, times their number; if its parameters were not announced, or if its
+    verdict contradicts residual and threshold. Progress lines (Prog=, Column=) are not results.
     Facts: ``finished`` (number of tests in the closing summary), ``threshold``.
 
     Raises
@@ -76,7 +80,7 @@ def read_hpl(path: Path) -> Reading:
     for number, line in enumerate(bare, 1):
         if re.match(r"T/V\s", line):
             row_of_test = False
-        elif re.fullmatch(r"W\S+(\s+\S+){6}\s*", line):
+        elif re.fullmatch(r"W\S+(\s+\S+){6}(\s+\(.*)?\s*", line):
             _add(findings, number, ROW.fullmatch(line), parameters)
             row_of_test = True
         elif row_of_test and (timer := TIMER.fullmatch(line)):
@@ -121,25 +125,40 @@ def _add(findings: Findings, number: int, match: re.Match[str] | None, parameter
         why = "N, NB, P or Q was not announced"
     elif not _fits(int(match["N"]), match["time"], match["rate"]):
         why = f"{match['rate']} Gflops is not (2/3 N^3 + 3/2 N^2) / {match['time']} s"
+    elif match["share"] and not _shares(match["rate"], match["share"], int(match["P"]) * int(match["Q"])):
+        why = OTHER_SHARE(rate=match["rate"], share=match["share"], processes=int(match["P"]) * int(match["Q"]))
     row: dict[str, Any] = {"line": number, "why": why, "residuals": [], "verdicts": [], "timers": {}}
-    if match is not None:
-        row |= {
-            "variant": match[0].split()[0],
-            "mapping": {"R": "row", "C": "column"}[match["mapping"]],
-            "depth": int(match["depth"]),
-            "broadcast": match["broadcast"],
-            "recursive_factorisation": match["recursive"],
-            "divisions": int(match["divisions"]),
-            "panel_factorisation": match["panel"],
-            "smallest_panel": int(match["smallest"]),
-            "order": int(match["N"]),
-            "block": int(match["NB"]),
-            "process_rows": int(match["P"]),
-            "process_columns": int(match["Q"]),
-            "time_s": float(match["time"]),
-            "rate_flop_per_s": to_number(match["rate"]) * 1e9,
-        }
-    findings.records.append(row)
+    findings.records.append(row if match is None else row | _values(match))
+
+
+def _values(match: re.Match[str]) -> dict[str, Any]:
+    """Return the columns of a row; a short label leaves its algorithm blank."""
+    return {
+        "variant": match[0].split()[0],
+        "mapping": {"R": "row", "C": "column"}[match["mapping"]],
+        "depth": int(match["depth"]),
+        "broadcast": match["broadcast"] or "",
+        "recursive_factorisation": match["recursive"] or "",
+        "divisions": _count(match["divisions"]),
+        "panel_factorisation": match["panel"] or "",
+        "smallest_panel": _count(match["smallest"]),
+        "order": int(match["N"]),
+        "block": int(match["NB"]),
+        "process_rows": int(match["P"]),
+        "process_columns": int(match["Q"]),
+        "time_s": float(match["time"]),
+        "rate_flop_per_s": to_number(match["rate"]) * 1e9,
+    }
+
+
+def _count(digits: str | None) -> float:
+    return math.nan if digits is None else int(digits)
+
+
+def _shares(rate: str, share: str, processes: int) -> bool:
+    """Return whether the rate is that of a process times their number, within the printed digits of both."""
+    slack = half_unit(rate) + processes * half_unit(share)
+    return abs(float(rate) - processes * float(share)) <= slack * (1 + ALLOWANCE)
 
 
 def _fits(order: int, time: str, rate: str) -> bool:

@@ -62,6 +62,9 @@ class Series(_Part):
     setting: str = ""
     reason: str = Field(default="", description="Why there are no values.")
     failed: bool = Field(default=False, description="Whether the measurement failed, not merely had nothing to do.")
+    tried: bool = Field(
+        default=True, description="Whether it was begun: what had no time, or no data, says nothing about the subject."
+    )
 
 
 class Measured(_Part):
@@ -111,8 +114,10 @@ class Accepted(_Part):
     machine: str
     machine_nodes: int = Field(ge=1)
     hosts: tuple[str, ...]
-    verdict: Literal["healthy", "suspicious", "broken"] = Field(description="The worst of all.")
-    reason: str = Field(description="What limits the verdict, such as the lack of a fleet.")
+    verdict: Literal["healthy", "suspicious", "broken"] = Field(
+        description="The worst of all; of several nodes without a measured link at least suspicious."
+    )
+    reason: str = Field(description="What limits the verdict, such as the lack of a fleet, and what was not measured.")
     started_utc: str
     ended_utc: str
     slurm_job: str

@@ -1,7 +1,9 @@
 """Runs as OpenMetrics text, for dashboards and for harnesses that search text for numbers.
 
 Format: OpenMetrics 1.0 (prometheus/OpenMetrics, specification/OpenMetrics.md): a family has its unit as the end of its
-name, its samples stand together, and ``# EOF`` ends the text. What was not measured has no sample.
+name, its samples stand together, and ``# EOF`` ends the text. What was not measured has no sample. All families are
+gauges, so that the text is valid in Prometheus's older format as well, which knows neither ``info`` nor ``stateset``
+(prometheus/common, expfmt/text_parse.go) and is all that node_exporter's textfile collector reads.
 """
 
 import math
@@ -72,22 +74,22 @@ def _gauge(column: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"# TYPE {family} gauge"
     if unit:
         yield f"# UNIT {family} {unit}"
-    yield f"# HELP {family} {_escape(definition.definition)}"
+    yield f"# HELP {family} {_escape(_plain(definition.definition))}"
     yield from (f"{family}{_labels(row)} {value!r}" for row, value in values if not math.isnan(value))
 
 
 def _info(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    family = f"{PREFIX.rstrip('_')}"
-    yield f"# TYPE {family} info"
-    yield f"# HELP {family} What a run is and what its numbers count for."
+    family = f"{PREFIX}info"
+    yield f"# TYPE {family} gauge"
+    yield f"# HELP {family} What a run is and what its numbers count for; always 1."
     for row in rows:
-        yield f"{family}_info{_labels(row, **{name: row[name] for name in FACTS})} 1"
+        yield f"{family}{_labels(row, **{name: row[name] for name in FACTS})} 1"
 
 
 def _outcomes(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     family = f"{PREFIX}outcome"
-    yield f"# TYPE {family} stateset"
-    yield f"# HELP {family} How a run ended."
+    yield f"# TYPE {family} gauge"
+    yield f"# HELP {family} How a run ended; 1 for its outcome, 0 for the others."
     for row in rows:
         for state in get_args(Outcome):
             yield f"{family}{_labels(row, **{family: state})} {int(row['outcome'] == state)}"
@@ -102,6 +104,11 @@ def _text(value: object) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _plain(text: str) -> str:
+    """Return a help text without quotation marks: OpenMetrics escapes them there, the older format refuses that."""
+    return text.replace('"', "'")
 
 
 def _escape(text: str) -> str:

@@ -1,4 +1,5 @@
 import json
+import math
 import shutil
 from datetime import date
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from unit.listing.list_factory import pack, write_declared, write_results
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 from unit.mlperf_hpc.submission.result_factory import INSTANCES, write_group
-from unit.record_factory import make_image_benchmark, make_record
+from unit.record_factory import make_image_benchmark, make_machine, make_record
 from unit.refusals import refused
 
 from hpcai.catalogue.points import POINT
@@ -23,7 +24,7 @@ from hpcai.listing.own import read_own
 from hpcai.listing.packages import make_submission, read_source, read_submission, write_package, write_repository
 from hpcai.listing.rounds import read_round_source
 from hpcai.listing.sources import Source, digest_files, kind_of, list_files
-from hpcai.metrics.reproducibility import FULL
+from hpcai.metrics.reproducibility import FULL, MEASURED
 from hpcai.records.files import DISCARDED, read_part, write_json
 from hpcai.records.weak import GROUP, WeakGroup
 
@@ -45,10 +46,49 @@ def test_entries_of_own_runs_follow_from_their_records(results):
     runs = read_parquet(results / "tables" / "runs.parquet")
     assert len(content.entries) == 2
     for entry in content.entries:
-        rate = runs[runs["ranks"] == entry.units]["train_rate_samples_per_s"].median()
+        own = runs[runs["ranks"] == dict(entry.settings)["ranks_per_node"]]
+        rate = own["train_rate_samples_per_s"].median()
         assert entry.number("train_rate_samples_per_s").value == pytest.approx(rate)
         assert entry.basis == "measured"
         assert len(entry.runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "expected"),
+    [
+        (0, [1, 1]),  # nodes: how many ranks share a processor is a choice
+        (1, [1, 1]),  # two ranks share an accelerator
+        (2, [1, 2]),
+    ],
+)
+def test_units_are_accelerators_or_the_nodes_of_a_machine_without_them(tmp_path, accelerators, expected):
+    device = {"kind": "gpu", "shared_by_ranks": True} if accelerators else {"kind": "cpu"}
+    machine = make_machine(accelerators_per_node=accelerators, device=device)
+    results = write_results(tmp_path / "results", machine=machine)
+    entries = read_own(results, "study", files_of(results), TODAY, "results").entries
+    by_ranks = {dict(entry.settings)["ranks_per_node"]: entry.units for entry in entries}
+    assert [by_ranks[ranks] for ranks in (1, 2)] == expected
+    for entry in entries:
+        assert entry.per_unit == entry.number("train_rate_samples_per_s").value / entry.units
+
+
+def test_units_of_a_group_are_counted_as_those_of_a_run(results):
+    folder = write_group(results)
+    group = read_part(WeakGroup, folder / GROUP)
+    extent = group.whole_extent.model_copy(update={"nodes": 2, "ranks": INSTANCES})
+    write_json(group.model_copy(update={"whole_extent": extent}), folder / GROUP)
+    content = read_own(results, "study", files_of(results), TODAY, "results")
+    (entry,) = [one for one in content.entries if one.scaling == "weak"]
+    assert (entry.nodes, entry.units) == (2, 2)
+
+
+def test_units_of_a_declared_result_are_no_more_than_its_devices(tmp_path):
+    source = write_declared(tmp_path)
+    few = tmp_path / "few.yaml"
+    text = source.read_text().replace("devices_per_node: 8", "devices_per_node: 4")
+    few.write_text(text.replace("name: paper", "name: few"))
+    units = [read_declared(path, "x", files_of(tmp_path), TODAY, "").entries[0].units for path in (source, few)]
+    assert units == [64, 32]
 
 
 def test_a_score_that_does_not_follow_from_the_records_is_refused(results):
@@ -150,6 +190,16 @@ def test_own_entries_have_a_reproducibility_score_with_what_would_raise_it(resul
         assert entry.no_reproducibility == ""
 
 
+def test_measured_power_counts_also_if_the_first_run_has_no_score(results):
+    file = results / "tables" / "run_scores.parquet"
+    scores = read_parquet(file)
+    later = ~scores["run_id"].str.endswith("/r1")
+    methods = scores["power_method"].where(~later, MEASURED)
+    write_parquet(scores.assign(power_method=methods, mean_power_w=later.map({True: 100.0, False: math.nan})), file)
+    for entry in read_own(results, "study", files_of(results), TODAY, "results").entries:
+        assert {check.name: check.met for check in entry.reproducibility.checks}["power"]
+
+
 def test_what_has_no_records_says_why_it_has_no_score(tmp_path):
     file = write_declared(tmp_path)
     (entry,) = read_declared(file, "paper", files_of(file), TODAY, "Org").entries
@@ -236,7 +286,7 @@ def test_predictions_of_measured_scales_stand_beside_what_was_measured(results):
     content = read_own(results, "study", files_of(results), TODAY, "results")
     entry = content.entries[0]
     runs = read_parquet(results / "tables" / "runs.parquet")
-    point = runs[runs["ranks"] == entry.units].iloc[0]
+    point = runs[runs["ranks"] == dict(entry.settings)["ranks_per_node"]].iloc[0]
     row = dict.fromkeys(columns_of("prediction_accuracy"), "x") | {name: point[name] for name in POINT}
     row |= {"predicted_step_s": 0.2, "measured_step_s": 0.25, "used_for_interval": True}
     rows = [row, row | {"used_for_interval": False, "predicted_step_s": 9.0}]

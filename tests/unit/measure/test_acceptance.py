@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from unit.acceptance_factory import make_measured
 from unit.record_factory import make_plan
 from unit.refusals import refused
 
@@ -30,6 +31,7 @@ from hpcai.measure.acceptance_training import MACHINE, NO_BATCH, NODE, _sized, t
 from hpcai.measure.inputs import Inputs
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.room import NoRoomError
+from hpcai.metrics.acceptance import BANDWIDTH, LATENCY, judge_acceptance, unfit_nodes
 from hpcai.records.acceptance import Series
 from hpcai.slurm.allocation import Allocation
 
@@ -162,13 +164,13 @@ def test_a_node_that_failed_has_no_further_turn(asked, monkeypatch):
 
 @pytest.fixture
 def time_of_turns(monkeypatch):
-    """Nodes whose turns take ten seconds each; returns the clock."""
-    now = SimpleNamespace(s=0.0, turns=[])
+    """Nodes whose turns take ten seconds each, of which some fail; returns the clock."""
+    now = SimpleNamespace(s=0.0, turns=[], broken=set())
 
     def measure(_, group, parts, longest_s):
         now.s += 10.0
         now.turns.append(tuple(group))
-        return [rate(node, 1.0) for node in group]
+        return [rate(node, failed=True) if node in now.broken else rate(node, 1.0) for node in group]
 
     monkeypatch.setattr(acceptance_nodes, "_on_group", measure)
     monkeypatch.setattr(acceptance_nodes, "time", SimpleNamespace(monotonic=lambda: now.s))
@@ -209,18 +211,49 @@ def test_large_machines_measure_shared_storage_on_several_nodes_at_once(asked, t
     assert {len(one.values) for one in small} == {asked.settings.passes}
 
 
-def test_no_round_of_links_begins_too_late(asked, monkeypatch):
+@pytest.mark.parametrize("broken", [1, 2, 512])
+def test_a_broken_node_does_not_tell_how_long_shared_storage_takes(asked, time_of_turns, broken):
+    hosts = [f"n{number}" for number in range(512)]
+    time_of_turns.broken |= {*hosts[:broken]}
+    found = [*measure_shared(asked, hosts, Clock(0.0, asked.settings.limit_s))]
+    assert [one.failed for one in found] == [host in time_of_turns.broken for host in hosts]
+    assert {len(one.values) for one in found if not one.failed} <= {3}
+    assert time_of_turns.s <= 0.65 * asked.settings.limit_s + 20.0
+
+
+@pytest.fixture
+def time_of_links(monkeypatch):
+    """Links that take a thousand seconds each and show nothing; returns the clock."""
     now = SimpleNamespace(s=0.0)
 
-    def pair(_, hosts):
+    def link(*_):
         now.s += 1000.0
         return []
 
-    monkeypatch.setattr(acceptance_links, "_pair", pair)
-    monkeypatch.setattr(acceptance_links, "_ring", pair)
+    monkeypatch.setattr(acceptance_links, "_link", link)
     monkeypatch.setattr(acceptance_links, "time", SimpleNamespace(monotonic=lambda: now.s))
-    assert [*acceptance_links.measure_links(asked, HOSTS[:8], Clock(0.0, 5000.0))] == []
-    assert now.s <= 0.8 * 5000.0 + 4 * 1000.0  # a round of four pairs may be under way
+    return now
+
+
+def test_no_round_of_links_begins_too_late(asked, time_of_links):
+    found = [*acceptance_links.measure_links(asked, HOSTS[:8], Clock(0.0, 5000.0))]
+    assert time_of_links.s <= 0.8 * 5000.0 + 4 * 1000.0  # a round of four pairs may be under way
+    assert {(one.values, one.failed, one.tried) for one in found} == {((), False, False)}
+    assert {NO_TIME.find_in(one.reason)["used"] for one in found} == {"80%"}
+    # Of seven rounds of four pairs two were measured; two rings of four, and the ring of all, have a round each.
+    measures = (LATENCY, BANDWIDTH)
+    kinds = [("pair", measure) for _ in range(5) for measure in measures]
+    kinds += [("ring", f"{measure}, ring of {size}") for size in (4, 8) for measure in measures]
+    assert [(one.kind, one.measure) for one in found] == kinds
+    assert all(set(one.nodes) == set(HOSTS[:8]) for one in found)
+    assert len({(one.subject, one.measure) for one in found}) == len(found)
+
+
+def test_rounds_that_have_no_time_take_few_rows_on_large_machines(asked, time_of_links):
+    hosts = [f"n{number}" for number in range(512)]
+    time_of_links.s = 1.0
+    found = [*acceptance_links.measure_links(asked, hosts, Clock(0.0, 0.0))]
+    assert len(found) == 2 * (asked.settings.pair_rounds + 2)
 
 
 class Trainings:
@@ -287,6 +320,29 @@ def test_trainings_end_with_the_acceptance(asked, monkeypatch):
     assert trainings.limits_s == [100.0, 100.0]
     found = trainings.all(asked, ["a", "b"], end_s=10.0)
     assert found == {(NODE, "a"): ((), False), (NODE, "b"): ((), False), (MACHINE, "all nodes"): ((), False)}
+
+
+def test_nodes_whose_training_has_no_time_are_not_measured_beside_those_that_trained(asked, monkeypatch):
+    now = SimpleNamespace(s=0.0)
+    monkeypatch.setattr(acceptance_training, "time", SimpleNamespace(monotonic=lambda: now.s))
+    trainings = Trainings(monkeypatch)
+    make = trainings._make
+
+    def slow(runs):
+        now.s += 100.0
+        return make(runs)
+
+    trainings._make = slow
+    plan, settings, means = asked.plan, Acceptance(at_once=2), (asked.inputs, "horovodrun", SimpleNamespace())
+    until = Until(120.0, NO_TIME(used=0.95))
+    found = [*train_for_acceptance(plan, settings, ["a", "b", "c"], means, asked.folder, until)]
+    tried = {one.subject: (bool(one.values), one.failed, one.tried) for one in found}
+    late = (False, False, False)
+    assert tried == {"a": (True, False, True), "b": (True, False, True), "c": late, "all nodes": late}
+    measured = make_measured(found, ["a", "b", "c"])
+    judged = judge_acceptance(measured, "0" * 64, "x.json")
+    assert {one.subject: one.verdict for one in judged.findings if one.measure == NODE}["c"] == "not_measured"
+    assert unfit_nodes(found) == set()
 
 
 def test_unfit_nodes_go_no_further(asked, monkeypatch):

@@ -10,7 +10,16 @@ from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.core.errors import ParseError
 from hpcai.parsers.findings import LEFT_OUT
-from hpcai.parsers.hpl import ABORTED, LONG_PART, LOST_RESIDUAL, NO_RESIDUAL, OTHER_COUNT, operations, read_hpl
+from hpcai.parsers.hpl import (
+    ABORTED,
+    LONG_PART,
+    LOST_RESIDUAL,
+    NO_RESIDUAL,
+    OTHER_COUNT,
+    OTHER_SHARE,
+    operations,
+    read_hpl,
+)
 
 RULE = "-" * 80 + "\n"
 TITLE = "T/V                N    NB     P     Q               Time                 Gflops\n"
@@ -120,6 +129,54 @@ def test_a_residual_is_not_that_of_another_row(tmp_path):
     reading = read(tmp_path, text + END.format(1, 1))
     assert reading.table["verdict"].to_list() == ["passed"]
     assert reading.reasons[0] == LEFT_OUT(line=15, why=LOST_RESIDUAL())
+
+
+# The layout of NVIDIA's HPL in its containers of 2023 to 2025, with numbers made up for it.
+NVIDIA_TEST = (
+    "T/V                N    NB     P     Q         Time          Gflops (   per GPU)\n"
+    + RULE
+    + "WC0           299008  1024     2     4        52.88    3.370e+05 ( 4.213e+04)\n"
+    + RESIDUAL.format(0.0042, "PASSED")
+)
+NVIDIA = (
+    START.replace("9000    10000", "299008").replace("128", "1024")
+    + NVIDIA_TEST
+    + END.format(1, 0).replace("2 tests", "1 test")
+)
+
+
+def test_nvidias_short_label_and_its_rate_of_each_gpu(tmp_path):
+    reading = read(tmp_path, NVIDIA)
+    assert reading.is_whole
+    (row,) = reading.table.to_dict("records")
+    assert (row["variant"], row["mapping"], row["depth"], row["broadcast"]) == ("WC0", "column", 0, "")
+    assert math.isnan(row["divisions"])
+    assert [row[name] for name in ("order", "block", "process_rows", "process_columns")] == [299008, 1024, 2, 4]
+    assert (row["time_s"], row["verdict"]) == (52.88, "passed")
+    assert row["rate_flop_per_s"] == pytest.approx(3.37e14)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("WC0           ", "WC03L2R16     "),  # the long label with the rate of each
+        (" ( 4.213e+04)", ""),  # the short label alone
+        ("( 4.213e+04)", "(4.213e+04)"),
+        ("( 4.213e+04)", "( 4.212e+04)"),  # 8 x 4.2125e+04 is rounded as well
+    ],
+)
+def test_label_and_rate_of_each_come_together_or_alone(tmp_path, old, new):
+    assert best_score(read(tmp_path, NVIDIA.replace(old, new)).table) == pytest.approx(3.37e14)
+
+
+@pytest.mark.parametrize("share", ["4.200e+04", "3.370e+05"])
+def test_a_rate_that_is_not_that_of_each_gpu_is_left_out(tmp_path, share):
+    announced = START.replace("9000", "299008    9000").replace("128", "128    1024")
+    text = PASSED.replace(START, announced) + NVIDIA_TEST.replace("4.213e+04", share)
+    reading = read(tmp_path, text + END.format(3, 0).replace("2 tests", "3 tests"))
+    assert reading.table["order"].to_list() == [9000, 10000]
+    why = OTHER_SHARE(rate="3.370e+05", share=share, processes=8)
+    assert reading.reasons[0] == LEFT_OUT(line=18, why=why)
 
 
 TIMERS = """HPL_pdgesv() start time Tue Nov 24 21:19:09 2026
@@ -242,3 +299,5 @@ def test_damage(tmp_path):
     columns = ["order", "block", "process_rows", "process_columns"]
     check_flips(tmp_path / "x", data, read_hpl, columns)
     check_flips(tmp_path / "x", (PASSED + END.format(2, 0)).encode(), read_hpl, columns)
+    check_cuts(tmp_path / "x", NVIDIA.encode(), read_hpl, COLUMNS)
+    check_flips(tmp_path / "x", NVIDIA.encode(), read_hpl, columns)

@@ -128,7 +128,7 @@ def add_scores(results: Path, tables: Tables, records: list[RunRecord], machine:
         "scaling_curves": trace_scaling(runs),
         "variant_effects": compare_variants(runs, trials),
         "movement_scores": movement_scores(runs, trials),
-        "reproducibility": reproducibility_table(records, tables["power"]),
+        "reproducibility": reproducibility_table(records, trials),
         "expected_ranges": expected_ranges(scores, device_of_study(records), read_elsewhere([])),
     }
     tables |= made

@@ -1,8 +1,10 @@
-"""Runs as OpenMetrics: families with unit and end, labels, missing values; read by the format's own parser."""
+"""Runs as OpenMetrics: families with unit and end, labels, missing values; read by the parsers of both formats."""
 
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from unit.record_factory import make_record
@@ -10,13 +12,18 @@ from unit.record_factory import make_record
 from hpcai.cli.main import call
 from hpcai.core.errors import RecordError, ResultsError
 from hpcai.records.files import write_record
+from hpcai.report import openmetrics
 from hpcai.report.openmetrics import runs_as_openmetrics
 
 SAMPLE = re.compile(r'([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\} (\S+)')
 PARSE = """
 import json, sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
-families = list(parse(sys.stdin.read()))
+from prometheus_client.parser import text_string_to_metric_families as parse_older
+text = sys.stdin.read()
+families = list(parse(text))
+older = list(parse_older(text))
+assert [(one.name, len(one.samples)) for one in older] == [(one.name, len(one.samples)) for one in families]
 print(json.dumps({one.name: [one.type, one.unit, len(one.samples)] for one in families}))
 """
 
@@ -45,8 +52,7 @@ def families(text):
     for line in text.splitlines():
         if not line.startswith("#"):
             name, labels, value = SAMPLE.fullmatch(line).groups()
-            family = name.removesuffix("_info") if name.endswith("_info") else name
-            found[family]["samples"].append((dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', labels)), value))
+            found[name]["samples"].append((dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', labels)), value))
     return found
 
 
@@ -76,8 +82,23 @@ def test_outcome_and_facts_of_a_failed_run(results):
             if labels["repetition"] == "2"}  # fmt: skip
     assert told.pop("failed") == "1"
     assert set(told.values()) == {"0"}
-    facts = [labels for labels, _ in found["hpcai_run"]["samples"] if labels["repetition"] == "2"]
+    facts = [labels for labels, _ in found["hpcai_run_info"]["samples"] if labels["repetition"] == "2"]
     assert facts[0]["reason"] == r"rank 1: \"C:\\x\"\nkilled"
+
+
+def test_the_older_format_knows_all_types_and_help_texts(results, monkeypatch):
+    known = openmetrics.definitions()
+
+    def find(table, column):
+        key, found = known.find(table, column)
+        return key, replace(found, definition='A "b" \\ c.')
+
+    monkeypatch.setattr(openmetrics, "definitions", lambda: SimpleNamespace(find=find))
+    text = runs_as_openmetrics([results])
+    assert {one["type"] for one in families(text).values()} == {"gauge"}  # info and stateset are OpenMetrics alone
+    helps = [line for line in text.splitlines() if line.startswith("# HELP hpcai_run_wall_seconds ")]
+    assert helps == [r"# HELP hpcai_run_wall_seconds A 'b' \\ c."]
+    assert not any('"' in line for line in text.splitlines() if line.startswith("#"))
 
 
 def test_several_folders_are_told_apart_and_none_is_an_error(results, tmp_path, capsys):

@@ -111,10 +111,11 @@ def test_a_share_of_the_peak_needs_a_measured_product_of_its_precision_and_ranks
     assert ("25 %" in answer_of_peak(material, {}, PRODUCT | product)) == is_told
 
 
-@pytest.mark.parametrize(("engine", "share"), [("horovod", "12 %"), ("tensorflow", "12 %"), ("jax", "25 %")])
-def test_the_share_is_of_tf32_where_the_engine_multiplies_in_it(material, engine, share):
-    faster = PRODUCT | {"name": "GEMM tf32", "value": 8e9}
-    assert share in answer_of_peak(material, {"engine": engine}, PRODUCT, faster)
+@pytest.mark.parametrize("engine", ["horovod", "tensorflow", "jax"])
+@pytest.mark.parametrize(("precision", "share"), [("fp32", "25 %"), ("tf32", "12 %")])
+def test_the_share_is_of_tf32_only_for_results_in_tf32(material, engine, precision, share):
+    faster = PRODUCT | {"name": "GEMM tf32", "precision": "tf32", "value": 8e9}
+    assert share in answer_of_peak(material, {"engine": engine, "precision": precision}, PRODUCT, faster)
 
 
 def test_the_share_of_a_node_of_gpus_is_of_all_its_ranks(material):
