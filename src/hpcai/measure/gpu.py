@@ -155,9 +155,7 @@ def plan_of(root: Path, asked: Asked, benchmark: str, precision: StepPrecision) 
         "accelerators_per_node": int(of_gpu),
     }
     point = {"benchmark": benchmark, "variant": precision, "nodes": 1, "ranks_per_node": 1}
-    # TensorFlow takes TF32 for fp32 where the process asks for it; only the engine jax has it in the plan.
-    by_process = precision == "tf32" and asked.engine != "jax"
-    point |= {"precision": "fp32" if by_process else precision, "engine": asked.engine}
+    point |= {"precision": precision, "engine": asked.engine}
     settings = yaml.safe_load((root / "config/benchmarks" / f"{benchmark}.yaml").read_text(encoding="utf-8"))
     facts = {"study": "gpu", "repetition": 1, "seed": 1, "rule_set": "hpc_3.0.0", "time_staging": True}
     rest: dict[str, object] = {"limits": {}, "submission": {}, "benchmark": settings, "machine": machine}
@@ -225,7 +223,7 @@ def _time(
 
 
 def _energy(folder: Path, report: StepReport, instrument: str) -> Energy:
-    """Return the energy of the timed steps: of the accelerator in use only, or of all packages of the processor."""
+    """Return the energy of the timed steps: of the accelerator in use only, or of all packages and their memory."""
     path = folder / f"power_{instrument}.csv"
     try:
         reading = read_nvml_samples(path) if instrument == "nvml" else read_rapl(path)

@@ -86,9 +86,7 @@ def _dense(precision: str, ranks: int) -> str:
 
 def _dense_roofs(ceilings: pd.DataFrame, scales: pd.DataFrame, machine: Machine) -> Iterator[Row]:
     own = ceilings[ceilings["kind"].isin(DENSE) & (ceilings["threads"] == machine.cores_per_rank)]
-    # On accelerators with TF32, TensorFlow uses it for fp32 products: the faster of the two bounds the training.
-    own = own.assign(precision=own["precision"].replace("tf32", "fp32")).dropna(subset=["value"])
-    best = own.sort_values("value").drop_duplicates("precision", keep="last")
+    best = own.dropna(subset=["value"]).sort_values("value").drop_duplicates("precision", keep="last")
     for row in records_of(best):
         for ranks in sorted({int(count) for count in scales["ranks"]}):
             value = row["value"] * ranks

@@ -9,7 +9,6 @@ import pandas as pd
 
 from hpcai.catalogue.points import SERIES
 from hpcai.core.text import say_count, say_rate, say_share
-from hpcai.metrics.roofline.ceilings import WORDS
 from hpcai.metrics.roofline.columns import CEILING, GEMM, MEMORY, ROOF
 from hpcai.report.material import Material
 
@@ -82,9 +81,6 @@ def _say_of_peak(best: pd.DataFrame, material: Material) -> str:
 def _fastest_product(result: Mapping[Any, Any], products: pd.DataFrame) -> float:
     """Return the rate of the fastest matrix product of a result's ranks in its precision; NaN if none was measured."""
     same = (products[_SAME_RANKS] == [result[name] for name in _SAME_RANKS]).all(axis=1)
-    # TensorFlow multiplies fp32 in TF32 where it can; the engine jax does so only for the precision tf32.
-    if result["engine"] == "jax":
-        same &= products["name"].eq(f"{WORDS[GEMM]} {result['precision']}")
     return float(products.loc[same, "value"].max())
 
 

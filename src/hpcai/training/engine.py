@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tensorflow.python.eager import context
 
 from hpcai.config.machine import Device
+from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
 from hpcai.training import collective
 from hpcai.training.accelerators import NO_ACCELERATOR, position_of
@@ -56,6 +57,15 @@ def _let_idle_threads_sleep() -> None:
     context.context()._config = settings
 
 
+def _let_accelerators_multiply_in_tf32(plan: RunPlan) -> None:
+    """Allow TF32 in float32 products on accelerators, or forbid it: TensorFlow itself always takes it where it can.
+
+    Only fp32 forbids it. bf16 and fp16 leave little work in float32, which the engine jax computes in TF32, too.
+    """
+    if plan.machine.device.kind == "gpu":
+        tf.config.experimental.enable_tensor_float_32_execution(plan.point.precision != "fp32")
+
+
 class Engine:
     """Model, optimizer and compiled steps.
 
@@ -65,13 +75,13 @@ class Engine:
     def __init__(self, workload: Workload[Any], seeds: Streams) -> None:
         self._workload = workload
         self._point = workload.plan.point
+        _let_accelerators_multiply_in_tf32(workload.plan)
         self.model = workload.build_model(seeds)
         self.optimizer = self._build_optimizer()
         self._rate: float | None = None
         self._seed = tf.constant([seeds.dropout, 0], tf.int32)
         self._micro_step = tf.Variable(0, dtype=tf.int32, trainable=False)
         self._sums = self._zeros() if self._point.accumulation > 1 else []
-        self._skipped = tf.Variable(0, dtype=tf.int32, trainable=False)
         self._specs, self._evaluation_specs = workload.batch_spec(), workload.evaluation_spec()
         weights = tf.TensorSpec([workload.plan.evaluation_batch], tf.float32)
         # Without AutoGraph, which no workload needs, tracing a large model takes less than half the time.
@@ -101,8 +111,12 @@ class Engine:
 
     @property
     def skipped_steps(self) -> int:
-        """Steps so far that gradient skipping left out."""
-        return int(self._skipped.numpy())
+        """Steps so far that changed no weight: gradient skipping or loss scaling left them out."""
+        optimizer = self.optimizer
+        if self._point.precision == "fp16":
+            optimizer = optimizer.inner_optimizer
+        taken = int(self._micro_step.numpy()) // self._point.accumulation
+        return taken - int(optimizer.iterations.numpy())  # it counts the steps that it applies
 
     def train(self, batches: Sequence[Batch]) -> tf.Tensor:
         """Take one optimizer step on all ranks; return the mean loss of the global batch before it.
@@ -158,15 +172,14 @@ class Engine:
         """Change the weights, unless the recipe skips gradients as large as these; all ranks have the same."""
         limit = self._workload.plan.benchmark.recipe.skip_gradient_norm
         if limit:
-            self._skipped.assign_add(
-                tf.cond(tf.linalg.global_norm(means) <= limit, lambda: self._applied(means), lambda: tf.constant(1))
-            )
+            is_small = tf.linalg.global_norm(means) <= limit
+            tf.cond(is_small, lambda: self._applied(means), lambda: tf.constant(False))
         else:
             self._applied(means)
 
     def _applied(self, means: list[tf.Tensor]) -> tf.Tensor:
         self.optimizer.apply(means, self.model.trainable_variables)
-        return tf.constant(0)
+        return tf.constant(True)
 
     def _evaluate(self, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
         return self._workload.evaluate(self.model, batch, weights)
@@ -179,7 +192,7 @@ class Engine:
 
     def _state(self) -> list[keras.Variable | tf.Variable]:
         """All state that a step changes: weights, optimizer state, random streams and sums."""
-        return [*self.model.variables, *self.optimizer.variables, self._micro_step, self._skipped, *self._sums]
+        return [*self.model.variables, *self.optimizer.variables, self._micro_step, *self._sums]
 
     def warm_up(self) -> None:
         """Compile all steps and run them once on zeros, outside the timed run; restores all state.

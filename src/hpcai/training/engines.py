@@ -24,7 +24,7 @@ class Steps(Protocol):
     no_rows: NDArray[np.float64]
     parameters: int
     skipped_steps: int
-    """Steps so far that gradient skipping left out."""
+    """Steps so far that changed no weight: gradient skipping or loss scaling left them out."""
 
     def train(self, batches: Sequence[Batch]) -> SupportsFloat:
         """Take one optimizer step on all ranks; return the mean loss, which may still be in computation."""

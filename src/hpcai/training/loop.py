@@ -237,12 +237,7 @@ class Training:
         verdict = judge(self._goal, Progress(epoch, self._steps, loss, None))
         rate = self._workload.learning_rate(self._steps - 1)
         record = epoch_record(epoch, rate, steps, train.seconds, self._plan.global_batch)
-        if self._plan.benchmark.recipe.skip_gradient_norm:
-            skipped = self._engine.skipped_steps
-            record, self._skipped_before = (
-                record.model_copy(update={"skipped_steps": skipped - self._skipped_before}),
-                skipped,
-            )
+        record = record.model_copy(update={"skipped_steps": self._count_skipped()})
         if len(steps) < self._plan.epoch_steps or (verdict is not None and verdict.outcome == "diverged"):
             return record, steps, verdict
         interval = self._plan.benchmark.recipe.evaluation_interval_epochs
@@ -253,6 +248,13 @@ class Training:
         measured = {"quality": quality, "evaluation_samples": samples, "evaluation_s": evaluation.seconds}
         verdict = judge(self._goal, Progress(epoch, self._steps, loss, quality))
         return record.model_copy(update=measured), steps, verdict
+
+    def _count_skipped(self) -> int | None:
+        """Return how many of the latest epoch's steps changed nothing; None if the plan has no reason to skip any."""
+        if not self._plan.benchmark.recipe.skip_gradient_norm and self._plan.point.precision != "fp16":
+            return None
+        before, self._skipped_before = self._skipped_before, self._engine.skipped_steps
+        return self._skipped_before - before
 
     def _train_steps(self, batches: Iterator[Batch]) -> list[Step]:
         """Take the steps of an epoch; stop early at a non-finite loss, or at the planned number of steps.

@@ -120,7 +120,8 @@ class Workload(ABC, Generic[Settings]):
     def read_part(self) -> Callable[[tf.Tensor, tf.Tensor], Batch] | None:
         """Reader of this rank's part of a sample at a path and offset, if ranks share samples; otherwise None.
 
-        It is called for plain files; for a compressed one, `parse` gets the whole record.
+        It is called for staged files, which staging has verified; in place, `parse` gets the whole record, whose
+        checksum covers all of it.
         """
         return None
 

@@ -83,4 +83,5 @@ def test_sharing_needs_a_permission_that_plans_without_it_do_not_show() -> None:
         Machine.model_validate({**gpu, "device": {"kind": "gpu"}})
     allowed = Machine.model_validate({**gpu, "device": {"kind": "gpu", "shared_by_ranks": True}})
     assert Machine.model_validate_json(allowed.model_dump_json()) == allowed
+    assert [allowed.devices_of(2, ranks) for ranks in (1, 2, 8)] == [1, 2, 2]
     assert "shared_by_ranks" not in Machine.model_validate(MACHINE).model_dump_json()

@@ -19,7 +19,8 @@ COUNT = 8
 
 def samples(folder: Path) -> Samples:
     paths = write_numbered(folder, COUNT)
-    return Samples(paths, np.arange(COUNT), np.zeros(COUNT, np.int64), Shard(0, 1), gzip=False)
+    lengths = np.array([path.stat().st_size for path in paths])
+    return Samples(paths, np.arange(COUNT), np.zeros(COUNT, np.int64), Shard(0, 1), gzip=False, file_bytes=lengths)
 
 
 def made(folder: Path, **changes: dict) -> tuple[Caches, Reading, Samples, CosmoFlow]:

@@ -1,6 +1,8 @@
 """The nodes' view of a dataset that is split among them."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -10,25 +12,25 @@ import pytest
 from unit.refusals import refused
 from unit.workloads.image_classification.training.image_plans import image_plan
 
-from hpcai.config.benchmark import Split
+from hpcai.config.benchmark import Split, StagingSettings
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import DatasetError
 from hpcai.core.sealed import sealed_json
 from hpcai.data.pack import OTHER_DATASET, pack_dataset
-from hpcai.data.prepare import prepare_dataset
+from hpcai.data.prepare import MANIFEST, prepare_dataset
 from hpcai.data.registry import data_module
 from hpcai.data.stage import preflight, stage_shards
 from hpcai.data.stage_folder import own_stage
 from hpcai.training import loop
 from hpcai.training.collectives.base import Ranks
 from hpcai.training.dataset import Dataset, Sources
-from hpcai.training.input import Reading, Schedule, epoch_order, evaluation_batches, train_batches
+from hpcai.training.input import OTHER_LENGTH, Reading, Schedule, epoch_order, evaluation_batches, train_batches
 from hpcai.training.loop import Outputs, Training
 from hpcai.training.registry import workload_of
 from hpcai.training.workload import seed_streams
 
 NODES = 2
-TRAIN, VALIDATION = 30, 14  # in 3 and 2 files: the nodes hold 20 and 10 training samples
+TRAIN, VALIDATION = 30, 14  # in 3 and 2 files: the nodes share the third training file
 
 
 def split_plan(ranks: int = NODES, partition: str = "split") -> RunPlan:
@@ -80,13 +82,49 @@ def test_every_validation_sample_is_evaluated_once(nodes: list[Dataset]) -> None
     assert len({number for numbers in seen for number in numbers}) == VALIDATION
 
 
-def test_nodes_that_hold_unequally_many_samples_take_equally_many_steps(nodes: list[Dataset]) -> None:
-    """A node with more samples skips some, one with fewer repeats some; no node sees another's."""
-    assert [len(node.samples("train")) for node in nodes] == [20, 10]
+def test_nodes_that_share_a_file_hold_equally_many_samples(nodes: list[Dataset]) -> None:
+    """The last file has samples of both: each draws its own only, and none twice in an epoch."""
+    own = [node.samples("train") for node in nodes]
+    assert [len(samples) for samples in own] == [15, 15]
+    names = [[path.name for path in samples.paths] for samples in own]
+    assert [len(some) for some in names] == [2, 2]
+    assert len(set(names[0]) & set(names[1])) == 1
+    places = [
+        (names[node][file], offset)
+        for node, samples in enumerate(own)
+        for file, offset in zip(samples.file.tolist(), samples.offset_bytes.tolist(), strict=True)
+    ]
+    assert len(set(places)) == TRAIN
     seen = pixels(nodes, "train")
-    assert [len(numbers) for numbers in seen] == [12, 12]
-    assert [len(set(numbers)) for numbers in seen] == [12, 10]
+    assert [len(set(numbers)) for numbers in seen] == [12, 12]
     assert not set(seen[0]) & set(seen[1])
+
+
+def test_staged_files_are_looked_at_before_training(nodes: list[Dataset], tmp_path: Path) -> None:
+    staged = nodes[0].samples("validation")
+    staged.require()
+    moved = replace(staged, paths=[tmp_path / path.name for path in staged.paths])
+    for path, copy in zip(staged.paths, moved.paths, strict=True):
+        copy.write_bytes(path.read_bytes()[:-1])
+    with refused(DatasetError, OTHER_LENGTH):
+        moved.require()
+
+
+def test_files_in_place_are_compared_with_their_manifest(nodes: list[Dataset], tmp_path: Path) -> None:
+    """TensorFlow reads a cut file without an error; the run would have the digest of other data."""
+    sources, folder = nodes[0]._sources, tmp_path / "data"
+    shutil.copytree(sources.manifest.parent, folder)
+    plan = split_plan()
+    in_place = plan.model_copy(
+        update={"benchmark": plan.benchmark.model_copy(update={"staging": StagingSettings(place="none")})}
+    )
+    dataset = Dataset(in_place, Ranks(0, 1, 0, 1, 0, 1), Sources(folder / MANIFEST, None, tmp_path), threads=1)
+    dataset.samples("train").require()
+    assert not dataset.samples("train").staged
+    last = dataset.samples("train").paths[-1]
+    last.write_bytes(last.read_bytes() + b"x")
+    with refused(DatasetError, OTHER_LENGTH, place=str(last)):
+        dataset.samples("train").require()
 
 
 def seeds_of_ranks(nodes: list[Dataset], partition: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -1,5 +1,6 @@
 """Steps, micro-batches, loss scaling and moving statistics of one rank."""
 
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import keras
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 from unit.training.training_plans import make_plan
 
+from hpcai.config.machine import Device
 from hpcai.training.batch_norm import batch_norm
 from hpcai.training.engine import Engine
 from hpcai.training.work import LayerWork
@@ -181,6 +183,37 @@ def test_half_precision_leaves_out_a_step_that_overflows(single_rank: None) -> N
     assert float(engine.optimizer.dynamic_scale) < scale
 
 
+@pytest.mark.parametrize(("precision", "skipped"), [("fp16", 3), ("fp32", 0)])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_steps_that_overflow_are_counted(single_rank: None, precision: str, skipped: int, accumulation: int) -> None:
+    class Large(Line):
+        factor = 1e8
+
+    engine = engine_of(Large, precision=precision, accumulation=accumulation)
+    engine.warm_up()
+    assert engine.skipped_steps == 0
+    inputs, targets = random_batch()
+    size = 4 // accumulation
+    batches = [(inputs[first : first + size], targets[first : first + size]) for first in range(0, 4, size)]
+    for _ in range(3):
+        engine.train(batches)
+    assert engine.skipped_steps == skipped
+
+
+def test_steps_count_as_soon_as_the_loss_scale_has_found_its_size(single_rank: None) -> None:
+    class Larger(Line):
+        factor = 1e3
+
+    engine = engine_of(Larger, precision="fp16")
+    found = []
+    for _ in range(20):
+        engine.train([random_batch()])
+        found.append(engine.skipped_steps)
+    skipped = found[-1]
+    assert 0 < skipped < 20
+    assert found == [*range(1, skipped + 1), *[skipped] * (20 - skipped)]
+
+
 def test_a_learning_rate_reaches_the_optimizer_behind_the_loss_scale(single_rank: None) -> None:
     engine = engine_of(precision="fp16")
     engine.set_learning_rate(0.25)
@@ -202,3 +235,31 @@ def test_steps_with_large_gradients_are_skipped_and_counted() -> None:
         assert (engines[limit].digest() == before) == (limit == 1e-9)
     assert [engine.skipped_steps for engine in engines.values()] == [0, 2, 0]
     assert engines[0.0].digest() == engines[1e9].digest()
+
+
+@pytest.fixture
+def tf32_allowed() -> Iterator[Callable[[], bool]]:
+    """Whether TensorFlow may take TF32; afterwards it may, as at its start."""
+    yield tf.config.experimental.tensor_float_32_execution_enabled
+    tf.config.experimental.enable_tensor_float_32_execution(True)
+
+
+@pytest.mark.parametrize(("precision", "allowed"), [("fp32", False), ("tf32", True), ("bf16", True), ("fp16", True)])
+def test_accelerators_multiply_as_the_plan_asks(
+    tf32_allowed: Callable[[], bool], precision: str, allowed: bool
+) -> None:
+    class Seen(Line):
+        def build_model(self, seeds: Streams) -> keras.Model:
+            seen.append(tf32_allowed())  # before anything is compiled
+            return super().build_model(seeds)
+
+    plan = make_plan(point={"global_batch": 4, "precision": precision})
+    seen: list[bool] = []
+    for before in (True, False):
+        tf.config.experimental.enable_tensor_float_32_execution(before)
+        Engine(Seen(plan), SEEDS)
+        assert tf32_allowed() == before  # a processor has no TF32: nothing is set
+        gpu = plan.machine.model_copy(update={"device": Device(kind="gpu")})
+        Engine(Seen(plan.model_copy(update={"machine": gpu})), SEEDS)
+        assert tf32_allowed() == allowed
+    assert seen == [True, allowed, False, allowed]

@@ -12,7 +12,9 @@ from hpcai.core.errors import DatasetError
 from hpcai.data.tfrecord import FRAME_BYTES, write_records
 from hpcai.training.input import (
     BAD_SAMPLE,
+    NO_FILE,
     NO_WHOLE_BATCHES,
+    OTHER_LENGTH,
     Reading,
     Samples,
     Schedule,
@@ -41,7 +43,8 @@ def reading(local_batch: int) -> Reading:
 
 def one_each(paths: tuple[Path, ...], shard: Shard = ALONE, *, gzip: bool = False) -> Samples:
     """Files with one sample each."""
-    return Samples(paths, np.arange(len(paths)), np.zeros(len(paths), np.int64), shard, gzip)
+    lengths = np.array([path.stat().st_size if path.exists() else 1 for path in paths])
+    return Samples(paths, np.arange(len(paths)), np.zeros(len(paths), np.int64), shard, gzip, lengths)
 
 
 def train_numbers(
@@ -100,6 +103,7 @@ def test_evaluation_has_each_sample_once_for_any_number_of_ranks(
 
 def test_a_rank_without_evaluation_files_has_no_batches(paths: tuple[Path, ...]) -> None:
     assert list(evaluation_batches(one_each(paths[:2], Shard(2, 3)), reading(4))) == []
+    assert list(evaluation_batches(one_each(()), reading(4))) == []  # a node, of more nodes than samples
 
 
 def test_files_that_make_no_whole_batches_are_an_error(paths: tuple[Path, ...]) -> None:
@@ -125,7 +129,7 @@ def test_records_are_read_where_they_begin(tmp_path: Path) -> None:
     records = [encode_sample(np.full((16, 16, 16, 4), n, np.int16), np.full(4, n, np.float32)) for n in range(6)]
     write_records(path, records, compress=False)
     offsets = np.cumsum([0, *(len(record) + FRAME_BYTES for record in records[:-1])])
-    samples = Samples((path,), np.zeros(6, np.int64), offsets, Shard(1, 2), False)
+    samples = Samples((path,), np.zeros(6, np.int64), offsets, Shard(1, 2), False, np.array([path.stat().st_size]))
     (_, targets, weights), *rest = evaluation_batches(samples, reading(4))
     assert targets.numpy()[:, 0].tolist() == [1, 3, 5, 0]
     assert weights.numpy().tolist() == [1, 1, 1, 0]
@@ -156,6 +160,24 @@ def test_augmentation_seeds_differ_by_epoch_and_sample_but_not_by_the_number_of_
 def test_a_missing_file_is_named(paths: tuple[Path, ...], tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"gone\.tfrecord: no such file"):
         one_each((*paths, tmp_path / "gone.tfrecord")).require()
+    one_each(paths).require()
+
+
+@pytest.mark.parametrize("harm", ["cut", "longer", "missing", "folder"])
+def test_a_file_that_was_replaced_in_place_is_found_before_training(tmp_path: Path, harm: str) -> None:
+    """Each file is looked at by one of the ranks that share it."""
+    own = write_numbered(tmp_path, 4)
+    shards = [one_each(own, Shard(rank, 2)) for rank in range(2)]
+    content = own[2].read_bytes()
+    own[2].unlink()
+    if harm == "folder":
+        own[2].mkdir()
+    elif harm != "missing":
+        own[2].write_bytes(content[:-1] if harm == "cut" else content + b"x")
+    message, facts = (OTHER_LENGTH if harm in {"cut", "longer"} else NO_FILE), {"others": 0, "files": 2}
+    with refused(DatasetError, message, place=str(own[2]), expected_bytes=len(content), **facts):
+        shards[0].require()
+    shards[1].require()
 
 
 def damaged(folder: Path, damage: str) -> Path:

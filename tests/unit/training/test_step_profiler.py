@@ -111,7 +111,8 @@ def input_window(tmp_path_factory):
     for path in paths:
         with tf.io.TFRecordWriter(str(path)) as writer:
             writer.write(os.urandom(RECORD_BYTES))
-    samples = Samples(paths, np.arange(FILES), np.zeros(FILES, np.int64), Shard(0, 1), gzip=False)
+    numbers, lengths = np.arange(FILES), np.full(FILES, RECORD_BYTES + FRAME_BYTES)
+    samples = Samples(paths, numbers, np.zeros(FILES, np.int64), Shard(0, 1), gzip=False, file_bytes=lengths)
     reading = Reading(lambda record, _: (tf.io.decode_raw(record, tf.uint8), 1.0), lambda data, b: data.batch(b), 2, 1)
     batches = iter(train_batches(samples, reading, Schedule(seed=1, epochs=1, rank_samples=FILES)))
     profiler = step_profiler("input", folder, rank=2)

@@ -23,7 +23,8 @@ from hpcai.training.registry import workload_of
 from hpcai.training.workload import seed_streams
 
 FP32_ONLY = Message(
-    "blocks.fp32_only", "found precision {found}, expected fp32 or bf16: blocks do not scale losses; choose another run"
+    "blocks.fp32_only",
+    "found precision {found}, expected fp32, tf32 or bf16: blocks do not scale losses; choose another run",
 )
 ENGINE = "tensorflow"
 """A single rank exchanges nothing, and this engine starts without a launcher."""

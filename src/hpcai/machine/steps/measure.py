@@ -41,9 +41,9 @@ class Case:
     Attributes
     ----------
     plan
-        Single-rank plan, with the precision of its variables and products.
+        Single-rank plan.
     engine, precision
-        Engine and precision of the computation; ``tf32`` is fp32 with TF32 products.
+        Engine and precision of the computation, as in the plan.
     batch
         Samples per step.
     seconds
@@ -77,7 +77,7 @@ def time_case(case: Case) -> StepReport:
     """
     case.folder.mkdir(parents=True, exist_ok=True)
     write_plan(case.plan, case.folder / PLAN)
-    options = ["--engine", case.engine, "--precision", case.precision, "--batch", str(case.batch)]
+    options = ["--engine", case.engine, "--batch", str(case.batch)]
     words = ["--folder", str(case.folder), *options, "--seconds", f"{case.seconds:g}"]
     # Keras reads it at import.
     asked = {"KERAS_BACKEND": "jax" if case.engine == "jax" else "tensorflow"}

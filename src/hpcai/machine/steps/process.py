@@ -1,4 +1,4 @@
-"""Time training steps: `python -m hpcai.machine.steps.process --folder CASE --precision bf16 ...`.
+"""Time training steps: `python -m hpcai.machine.steps.process --folder CASE --engine jax ...`.
 
 One batch of random numbers, created before the clock starts, serves all steps. It stays in device memory if the engine
 supports that. A block of steps is timed as a whole; it ends when the loss of its last step has reached the host.
@@ -44,24 +44,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=main.__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="of the case, with its plan.json")
     parser.add_argument("--engine", required=True)
-    parser.add_argument("--precision", required=True, choices=("fp32", "tf32", "bf16"))
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True, help="for all timed steps together")
     given = parser.parse_args()
     plan = read_plan(given.folder / PLAN)
-    device = settle(plan, given.engine, tf32=given.precision == "tf32")
+    device = settle(plan, given.engine)
     report = time_steps(plan, given, device)
     write_sealed(report, report_path(given.folder))
 
 
-def settle(plan: RunPlan, engine: str, *, tf32: bool) -> str:
-    """Configure device, threads and TensorFlow's TF32 before anything is compiled; return the device's name."""
-    import tensorflow as tf
-
+def settle(plan: RunPlan, engine: str) -> str:
+    """Configure device and threads before anything is compiled; return the device's name."""
     from hpcai.training import collective
 
     device: str = module_of(engine).configure_device(plan.machine.device, plan.machine.cores_per_rank, 0)
-    tf.config.experimental.enable_tensor_float_32_execution(tf32)
     collective.start(plan.point, engine)
     if engine != "jax" or plan.machine.device.kind == "cpu":
         return device
@@ -94,13 +90,13 @@ def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepRep
     steps = max(1, math.ceil(given.seconds / BLOCKS / _timed(run, 1).duration_s))
     blocks = tuple(_timed(run, steps) for _ in range(BLOCKS))
     if not math.isfinite(loss := run(1)):
-        raise TrainingError(NOT_FINITE(benchmark=plan.benchmark.name, precision=given.precision, loss=loss))
+        raise TrainingError(NOT_FINITE(benchmark=plan.benchmark.name, precision=plan.point.precision, loss=loss))
     with _traced(given.folder, given.engine) as problems:
         run(TRACED_STEPS)
     return StepReport(
         engine=given.engine,
         device=device,
-        precision=given.precision,
+        precision=plan.point.precision,
         batch=given.batch,
         batch_place=place,
         parameters=engine.parameters,

@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.config.machine import Precision
+
 StepPrecision = Literal["fp32", "tf32", "bf16"]
 Place = Literal["device", "host"]
 MODULE = "hpcai.machine.steps.process"
@@ -34,7 +36,7 @@ class StepReport(_Part):
 
     engine: str
     device: str = Field(description="As the engine names it.")
-    precision: StepPrecision
+    precision: Precision
     batch: int = Field(ge=1)
     batch_place: Place = Field(description="Memory that the batch lies in; each step copies it from the host's.")
     parameters: int

@@ -29,8 +29,6 @@ from hpcai.metrics.roofline.model import count_participants
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO, declared_peaks, find_slow_products, refuse_above_peak
 
 WORDS = {PEAK: "peak", GEMM: "GEMM", CONVOLUTION: "convolution"}
-SOFTWARE = {"fp32": ("fp32", "tf32")}
-"""TensorFlow multiplies fp32 in TF32 on accelerators that support it: a separately named ceiling of fp32."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +87,8 @@ def roofline_ceilings(
     -------
     pandas.DataFrame
         ``CEILING_COLUMNS``. The roof of a precision is its declared peak or, without one, the best measured rate of
-        GEMM and convolution. A rate measured in TF32, for which no peak can be declared, is a ceiling of fp32 named
-        after TF32, and the roof where it exceeds the declared peak. The roof of a link or memory is the measured
-        bandwidth or, without a measurement, the declared one. A measured value above the declared one is refused with
-        the reason.
+        GEMM and convolution. The roof of a link or memory is the measured bandwidth or, without a measurement, the
+        declared one. A measured value above the declared one is refused with the reason.
     """
     judged = judge_ceilings(ceilings, declared_peaks(machine)) if len(ceilings) else ceilings
     own = scores[(scores["machine"] == machine.name) & (scores["method"] == "measured")]
@@ -124,30 +120,26 @@ def _precisions(judged: pd.DataFrame, machine: Machine, asked: set[str]) -> list
 def _compute_rows(judged: pd.DataFrame, machine: Machine, place: Place, precision: str) -> list[Row]:
     """Return peak, GEMM and convolution of a precision; one of them is the roof for points."""
     peak = next((peak for name, peak in machine.device.peaks.items() if name == precision), None)
-    rows = [_row(machine, place, PEAK, precision, peak.rate_flop_per_s * place.ranks, peak.source)] if peak else []
+    devices = machine.devices_of(place.nodes, place.ranks)
+    rows = [_row(machine, place, PEAK, precision, peak.rate_flop_per_s * devices, peak.source)] if peak else []
     for kind in (GEMM, CONVOLUTION):
-        for used in SOFTWARE.get(precision, (precision,)):
-            rows += _dense_rows(judged, machine, place, (kind, precision, used))
+        rows += _dense_rows(judged, machine, place, kind, precision)
     known = [row for row in rows if row["status"] == CEILING]
     declared = [row for row in known if row["kind"] == PEAK]
-    faster = [row for row in known if declared and row["value"] > (1 + TOLERANCE_RATIO) * declared[0]["value"]]
-    for row in sorted(faster or declared or known, key=lambda row: -row["value"])[:1]:
+    for row in sorted(declared or known, key=lambda row: -row["value"])[:1]:
         row["status"] = ROOF
     return rows
 
 
-def _dense_rows(judged: pd.DataFrame, machine: Machine, place: Place, what: tuple[str, str, str]) -> Iterator[Row]:
-    """Return the rates of a kind for a precision, measured in the precision actually used (TF32 for fp32)."""
-    kind, precision, used = what
+def _dense_rows(judged: pd.DataFrame, machine: Machine, place: Place, kind: str, precision: str) -> Iterator[Row]:
+    """Return the measured rates of a kind in a precision, or why there is none."""
     own = _of_kind(judged, kind)
     # Kinds not measured in any precision have no row.
-    own = own[(own["precision"] == used) | ((own["precision"] == "") & own["value"].isna())] if len(own) else own
-    own_name = {"name": f"{WORDS[kind]} {used}"}
-    found = used != precision
+    own = own[(own["precision"] == precision) | ((own["precision"] == "") & own["value"].isna())] if len(own) else own
+    found = False
     for best, times, about in _choose(own, machine, place):
         found = True
-        made = _row(machine, place, kind, precision, best["value"] * times, best["source"])
-        yield made | own_name | about
+        yield _row(machine, place, kind, precision, best["value"] * times, best["source"]) | about
     if not found:
         yield _row(machine, place, kind, precision, math.nan, "") | _not_measured(own)
 
@@ -276,7 +268,8 @@ def _for_ranks(part: pd.DataFrame, machine: Machine, place: Place) -> tuple[Row 
     ranks_of_node = place.ranks // place.nodes
     together = part[part["threads"] == ranks_of_node * machine.cores_per_rank]
     alone = part if machine.device.kind == "gpu" else part[part["threads"] == machine.cores_per_rank]
-    rows, times = (alone, place.ranks) if machine.device.kind == "gpu" or together.empty else (together, place.nodes)
+    devices = machine.devices_of(place.nodes, place.ranks)
+    rows, times = (alone, devices) if machine.device.kind == "gpu" or together.empty else (together, place.nodes)
     if rows.empty:
         return None, 1, ""
     best = {str(name): value for name, value in rows.loc[rows["value"].idxmax()].items()}

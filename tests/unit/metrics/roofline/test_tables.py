@@ -131,6 +131,18 @@ def test_without_a_declared_peak_the_best_measured_rate_is_the_roof():
     assert not roofs.duplicated(["scope", "ranks", "precision"]).any()
 
 
+@pytest.mark.parametrize(("peaks", "rate"), [(True, PEAKS["fp32"]), (False, 0.9 * PEAKS["fp32"])])
+def test_ranks_that_share_accelerators_have_no_more_of_them(peaks, rate):
+    machine = make_cluster(peaks=peaks)
+    device = machine.device.model_copy(update={"shared_by_ranks": True})
+    machine = machine.model_copy(update={"accelerators_per_node": 4, "device": device})
+    points, ceilings, _ = make_tables(machine=machine)
+    across = only(points, benchmark="deepcam", variant="fp32", scale="n16x8", scope="network")
+    assert across["compute_roof_flop_per_s"] == pytest.approx(64 * rate)
+    alone = only(ceilings, kind="memory", name="memory, measured", nodes=16, ranks=128)
+    assert alone["value"] == pytest.approx(8.1e11 / 2)
+
+
 def test_without_peak_and_ceilings_there_is_no_place():
     points, _, _ = make_tables(
         machine=make_cluster(peaks=False), views=make_views() | {"ceilings": make_ceilings().iloc[:0]}
@@ -361,24 +373,34 @@ def make_tf32(rate_flop_per_s: float) -> dict[str, pd.DataFrame]:
     return views | {"ceilings": pd.concat([own, fp32.assign(precision="tf32", value=rate_flop_per_s)])}
 
 
-def test_a_roof_measured_in_tf32_says_so():
+def test_a_rate_measured_in_tf32_is_the_ceiling_of_tf32_alone():
     points, ceilings, _ = make_tables(views=make_tf32(100e12))
-    own = ceilings[(ceilings["scope"] == "network") & (ceilings["ranks"] == 128) & (ceilings["precision"] == "fp32")]
-    dense = own.set_index("name")
-    assert dense.loc["GEMM tf32", "status"] == "roof"
-    assert dense.loc["GEMM tf32", "value"] == pytest.approx(128 * 100e12)
-    assert dense.loc["GEMM fp32", "value"] == pytest.approx(128 * 0.9 * PEAKS["fp32"])
-    assert {"peak fp32", "GEMM fp32", "GEMM tf32", "convolution fp32"} <= set(dense.index)
+    own = ceilings[(ceilings["scope"] == "network") & (ceilings["ranks"] == 128)].set_index("name")
+    assert set(own.loc[own["precision"] == "fp32"].index) == {"peak fp32", "GEMM fp32", "convolution fp32"}
+    assert own.loc["GEMM fp32", "value"] == pytest.approx(128 * 0.9 * PEAKS["fp32"])
+    assert (own.loc["GEMM tf32", "precision"], own.loc["GEMM tf32", "status"]) == ("tf32", "roof")
+    assert own.loc["GEMM tf32", "value"] == pytest.approx(128 * 100e12)
     row = only(points, benchmark="deepcam", variant="fp32", scale="n16x8", scope="network")
+    assert row["compute_roof_name"] == "peak fp32, declared"
+
+
+@pytest.mark.parametrize("engine", ["horovod", "jax"])
+def test_a_point_in_tf32_has_its_own_roof(engine):
+    scores = make_scores(((16, 8),), names=("deepcam",), engine=engine)
+    scores = scores[scores["variant"] == "fp32"].assign(precision="tf32")
+    row = only(make_tables(scores, views=make_tf32(100e12))[0], scope="network")
+    assert row["compute_roof_flop_per_s"] == pytest.approx(128 * 100e12)
     assert row["compute_roof_name"].startswith("GEMM tf32, measured")
 
 
-def test_tf32_below_the_declared_peak_is_a_ceiling_only():
-    points, ceilings, _ = make_tables(views=make_tf32(15e12))
-    own = ceilings[ceilings["precision"] == "fp32"]
-    assert set(own.loc[own["name"] == "GEMM tf32", "status"]) == {"ceiling"}
-    row = only(points, benchmark="deepcam", variant="fp32", scale="n16x8", scope="network")
-    assert row["compute_roof_name"] == "peak fp32, declared"
+def test_a_declared_peak_of_tf32_is_the_roof_of_tf32():
+    machine = make_cluster()
+    peak = machine.device.peaks["fp32"].model_copy(update={"rate_flop_per_s": 156e12})
+    device = machine.device.model_copy(update={"peaks": {**machine.device.peaks, "tf32": peak}})
+    _, ceilings, _ = make_tables(machine=machine.model_copy(update={"device": device}), views=make_tf32(100e12))
+    own = ceilings[(ceilings["scope"] == "network") & (ceilings["ranks"] == 128)].set_index("name")
+    assert (own.loc["peak tf32", "status"], own.loc["GEMM tf32", "status"]) == ("roof", "ceiling")
+    assert own.loc["peak tf32", "value"] == pytest.approx(128 * 156e12)
 
 
 def test_without_tf32_nothing_is_named_after_it(tables):
