@@ -108,9 +108,9 @@ def _examiner(workload: str) -> Reader:
 
 
 def _unpacked(form: Any) -> Reader:
-    def unpack(path: Path) -> object:
+    def unpack(path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            return unpack_archive(path, Path(folder), form, UnpackLimits(content_bytes=1 << 26, files=100))
+            unpack_archive(path, Path(folder), form, UnpackLimits(content_bytes=1 << 26, files=100))
 
     return unpack
 

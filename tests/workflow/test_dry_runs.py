@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from workflow_project import call_snakemake, edit_yaml
 
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.load import load_study_file
+from hpcai.config.study import config_dir_setting
 
 ROOT = Path(__file__).parents[2]
 RUNS = 3
@@ -320,6 +322,12 @@ def test_the_journal_of_a_dry_run_tells_what_slurm_would_be_asked_for(project, t
     assert asked["pack_data"]["runtime"] == 240
 
 
+def setting_of_report(printed):
+    """Setting that the Snakemake which writes Snakemake's report gets, in a dry run that prints its command."""
+    (setting,) = shlex.split(re.search(r"--config (.+?)\s+--nolock", printed)[1])
+    return setting
+
+
 def test_the_tables_above_a_study_are_taken_rather_than_those_of_the_clone(tmp_path):
     folder = shutil.copytree(ROOT / "tests/config", tmp_path / "mine")
     table = folder / "runs/tiny.tsv"
@@ -332,4 +340,22 @@ def test_the_tables_above_a_study_are_taken_rather_than_those_of_the_clone(tmp_p
     assert re.search(r"^train +6$", done.stdout, re.MULTILINE), done.stdout
     # The Snakemake that writes its report starts from results/study.json, above which there are no tables.
     done = call_snakemake("workflow_report", "--dry-run", "--printshellcmds", *place)
-    assert f"--config config_dir={folder} " in done.stdout, done.stdout
+    assert setting_of_report(done.stdout) == config_dir_setting(folder)
+
+
+def test_a_study_may_lie_in_a_folder_of_any_name(tmp_path):
+    """Its report is made by another Snakemake, which is told where its tables are, after all runs have finished."""
+    folder = shutil.copytree(ROOT / "tests/config", tmp_path / "größe a: b [c] ~d #e/config")
+    place = ["--snakefile", ROOT / "Snakefile", "--directory", tmp_path, "--cores", "2", "--configfile"]
+    assert call_snakemake("results/study.json", *place, folder / "tiny.yaml").returncode == 0
+    told = call_snakemake("workflow_report", "--dry-run", "--printshellcmds", *place, folder / "tiny.yaml")
+    assert told.returncode == 0, told.stdout
+    again = ["--config", setting_of_report(told.stdout)]
+    done = call_snakemake("measure", "--dry-run", *place, tmp_path / "results/study.json", *again)
+    assert done.returncode == 0, done.stdout
+    assert re.search(rf"^train +{RUNS}$", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_variables_of_the_folder_of_the_tables_are_replaced(project, monkeypatch):
+    monkeypatch.setenv("MY_TABLES", str(project.study.parent))
+    assert project.dry_run("measure", config=["config_dir=${MY_TABLES}"])["train"] == RUNS

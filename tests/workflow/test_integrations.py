@@ -1,7 +1,9 @@
 """The files for other harnesses: what they read is in a record and its export; the harnesses themselves run them."""
 
 import ast
+import csv
 import json
+import math
 import os
 import re
 import shutil
@@ -9,9 +11,10 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from unit.record_factory import make_record
+from unit.record_factory import make_image_benchmark, make_record
 
 from hpcai.records.files import write_record
 from hpcai.report.openmetrics import runs_as_openmetrics
@@ -48,21 +51,49 @@ def program(results, tmp_path):
     return stub
 
 
-def medians_of(records):
-    """Return what the ReFrame test computes, without ReFrame."""
+def reframe_functions():
+    """Return what the ReFrame test computes with, without ReFrame."""
     tree = ast.parse(REFRAME.read_text())
-    wanted = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "medians"]
+    wanted = [one for one in tree.body if isinstance(one, ast.FunctionDef | ast.Assign)]
     imports = [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
     own = [one for one in imports if "reframe" not in ast.unparse(one)]
     space: dict[str, object] = {}
     exec(compile(ast.Module([*own, *wanted], []), str(REFRAME), "exec"), space)
-    return space["medians"](records)
+    return SimpleNamespace(**space)
+
+
+def medians_of(records):
+    """Return the medians of the ReFrame test."""
+    return reframe_functions().medians(records)
+
+
+def told(outcome, repetition, **plan):
+    """Return a record as the ReFrame test reads it."""
+    return make_record(outcome, repetition=repetition, **plan).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(("missed", "finite"), [(0, True), (1, True), (2, False), (3, False)])
+def test_a_run_that_missed_its_target_is_slower_than_all_others(missed, finite):
+    outcomes = ["not_converged"] * missed + ["converged"] * (3 - missed)
+    records = [told(outcome, number) for number, outcome in enumerate(outcomes, 1)]
+    found = {name: value for _, name, _, value in medians_of(records)}
+    assert math.isfinite(found["time_to_train"]) == finite
+    if finite:
+        reached = sorted(one["training"]["run_s"] for one in records if one["outcome"] == "converged")
+        assert found["time_to_train"] == reached[1]  # of three, a missed one is the last
+    assert reframe_functions().missed(records) == ([] if finite else ["cosmoflow_tiny/fp32/n1x1"])
+
+
+def test_a_suite_of_fixed_epochs_counts_the_time_of_those_that_reached_the_target():
+    plan = {"benchmark": make_image_benchmark(), "time_staging": False}
+    records = [told(outcome, number, **plan) for number, outcome in enumerate(("converged", "not_converged"), 1)]
+    found = {name: value for _, name, _, value in medians_of(records)}
+    assert found["time_to_train"] == records[0]["training"]["run_s"]
+    assert reframe_functions().missed(records) == []
 
 
 def test_the_reframe_test_reads_what_a_record_has(results):
-    assigned = [one for one in ast.parse(REFRAME.read_text()).body if isinstance(one, ast.Assign)]
-    pattern = {one.targets[0].id: one.value for one in assigned}["RECORDS"]
-    records = [json.loads(path.read_text()) for path in sorted(results.parent.glob(ast.literal_eval(pattern)))]
+    records = [json.loads(path.read_text()) for path in sorted(results.parent.glob(reframe_functions().RECORDS))]
     assert [one["plan"]["repetition"] for one in records] == [1, 2]
     found = {name: (unit, value) for point, name, unit, value in medians_of(records)}
     first = make_record(repetition=1).training
@@ -75,7 +106,10 @@ def test_the_reframe_test_reads_what_a_record_has(results):
 def test_the_patterns_of_jube_and_ramble_find_their_numbers(results, name):
     text = runs_as_openmetrics([results])
     patterns = {one.get("name"): one.text for one in ElementTree.parse(JUBE).iter("pattern")}
-    assert len(re.findall(patterns[name].replace("$jube_pat_fp", NUMBER), text)) == 2
+    pattern = patterns[name].replace("$jube_pat_fp", NUMBER)
+    assert len(re.findall(pattern.replace("$point", "cosmoflow_tiny/fp32/n1x1"), text)) == 2
+    for other in ("cosmoflow_tiny/fp32/n1x16", "cosmoflow_tiny/fp32/n1x", "cosmoflow_tiny/fp32"):
+        assert not re.findall(pattern.replace("$point", other), text)
     tree = ast.parse(RAMBLE.read_text())
     values = {one.targets[0].id: ast.literal_eval(one.value) for one in tree.body if isinstance(one, ast.Assign)}
     family, _ = values["MEASURES"][name.replace("_", " ")]
@@ -84,6 +118,19 @@ def test_the_patterns_of_jube_and_ramble_find_their_numbers(results, name):
     ]
     assert [one["repetition"] for one in found] == ["1", "2"]
     assert all(float(one["value"]) > 0 for one in found)
+
+
+def test_the_table_of_jube_has_a_row_for_each_point():
+    table = ElementTree.parse(JUBE)
+    (analysed,) = table.iter("analyse")
+    (step,) = [one for one in table.iter("step") if one.get("name") == analysed.get("step")]
+    used = {one.text for one in step.iter("use")}
+    (points,) = [one for one in table.iter("parameterset") if one.get("name") in used]
+    (point,) = points.iter("parameter")
+    assert all(f"${point.get('name')}/" in one.text for one in table.iter("pattern"))
+    # The points are no parameters of the step that measures: it would measure the study once for each.
+    (measure,) = [one for one in table.iter("step") if one.get("name") == step.get("depend")]
+    assert not used & {one.text for one in measure.iter("use")}
 
 
 @pytest.mark.slow
@@ -99,6 +146,12 @@ def test_reframe_runs_it(program, tmp_path):
     assert "time_to_train" in done.stdout
     (words,) = (tmp_path / "out").rglob("called.txt")
     assert words.read_text().split()[:4] == ["run", "measure", "--snakefile", "/somewhere/Snakefile"]
+    for repetition in (1, 2):
+        record = make_record("not_converged", repetition=repetition)
+        write_record(record, tmp_path / "made/results/runs" / record.run_id / "record.json")
+    done = subprocess.run(called, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "missed the target" in done.stdout
     shutil.rmtree(tmp_path / "made/results/runs")
     done = subprocess.run(called, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode != 0
@@ -110,15 +163,27 @@ def test_jube_runs_it(program, tmp_path):
     jube = shutil.which("jube") or os.environ.get("HPCAI_JUBE")
     if jube is None:
         pytest.skip("jube is not on the PATH (Debian's package jube; HPCAI_JUBE names one elsewhere)")
+    more = [make_record(repetition=repetition, ranks_per_node=2) for repetition in (1, 2)]
+    more.append(make_record("not_converged", repetition=3, ranks_per_node=2))
+    for record in more:
+        folder = tmp_path / "made/results/runs" / record.run_id
+        folder.mkdir(parents=True)
+        write_record(record, folder / "record.json")
     text = JUBE.read_text().replace(">hpcai<", f">{program}<").replace(">Snakefile<", ">/somewhere/Snakefile<")
+    text = text.replace("fp32/n1x2<", "fp32/n1x2,cosmoflow_tiny/fp32/n8x1<")  # one without runs
     (tmp_path / "hpcai.xml").write_text(text)
     for words in (["run", "hpcai.xml"], ["result", "hpcai_jube"]):
         done = subprocess.run([jube, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
-    expected = sum(make_record(repetition=one).training.run_s for one in (1, 2)) / 2
-    (row,) = [line.split(",") for line in done.stdout.splitlines() if line.startswith("config/study.yaml,")]
-    assert row[1] == "2"
-    assert float(row[2]) == pytest.approx(expected, rel=0.01)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("study,", "config/study.yaml,"))]
+    rows = {row["point"]: row for row in csv.DictReader(lines)}
+    counts = {point: (row["wall_cnt"], row["time_to_train_cnt"]) for point, row in rows.items()}
+    one, two, none = (f"cosmoflow_tiny/fp32/{scale}" for scale in ("n1x1", "n1x2", "n8x1"))
+    assert counts == {one: ("2", "2"), two: ("3", "2"), none: ("", "")}
+    for point, ranks in ((one, 1), (two, 2)):
+        made = [make_record(repetition=number, ranks_per_node=ranks).training.run_s for number in (1, 2)]
+        assert float(rows[point]["time_to_train_avg[s]"]) == pytest.approx(sum(made) / 2, rel=0.01)
+    assert len({path.resolve() for path in tmp_path.rglob("called.txt")}) == 1  # measured once, for both points
 
 
 WORKSPACE = """\

@@ -1,10 +1,14 @@
 """The workflow as a module of another one: from a folder that holds nothing but a Snakefile of a few lines."""
 
+import json
 import os
 import shutil
 
 import pytest
+import yaml
 from workflow_project import ROOT, call_snakemake, edit_yaml
+
+from hpcai.setup.command import init
 
 MODULE = f"""
 module hpcai:
@@ -90,6 +94,21 @@ def test_a_study_that_is_not_valid_is_named(with_study):
     done = with_study.snakemake("--dry-run")
     assert done.returncode != 0
     assert "seed: found 0" in done.stdout
+
+
+@pytest.mark.parametrize(("name", "run_s"), [("", 900), ("large", 3600)])
+def test_a_second_study_takes_nothing_from_that_of_a_new_folder(tmp_path, name, run_s):
+    folder = tmp_path / "new"
+    init(folder)
+    first = yaml.safe_load((folder / "config/study.yaml").read_text())
+    second = {key: value for key, value in first.items() if key != "limits"}
+    (folder / "config/large.yaml").write_text(yaml.safe_dump({**second, "name": "large"}))
+    asked = ["--configfile", folder / f"config/{name}.yaml"] if name else []
+    place = ["--snakefile", folder / "Snakefile", "--directory", folder, "--cores", "2"]
+    done = call_snakemake("results/study.json", *place, *asked)
+    assert done.returncode == 0, done.stdout
+    written = json.loads((folder / "results/study.json").read_text())
+    assert (written["name"], written["limits"]["run_s"]) == (name or first["name"], run_s)
 
 
 def stats(text):

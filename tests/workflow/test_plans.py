@@ -6,7 +6,8 @@ import pytest
 from workflow_project import ROOT, edit_yaml
 
 from hpcai.config.load import load_study_file
-from hpcai.config.plan_file import read_plan
+from hpcai.config.plan_file import read_plan, write_plan
+from hpcai.measure.publish import OTHER_SETTINGS
 
 RUN = "cosmoflow_mini/fp32/n1x1/r1"
 RECORD = f"results/runs/{RUN}/record.json"
@@ -63,6 +64,50 @@ def test_plans_are_there_before_the_job_and_call_it_again_once_they_change(site)
     assert {"rule train:", "rule train_together:"} <= set(again(site).splitlines())
     # A dry run writes none.
     assert before == {file: file.stat().st_mtime_ns for file in site.directory.rglob("plan.json")}
+
+
+PEAKS = {"fp32": {"rate_flop_per_s": "1 TFLOP/s", "source": "data sheet, 2026-01-02"}}
+LINK = {"bandwidth_bytes_per_s": "25 GB/s", "source": "data sheet, 2026-01-02"}
+BEFORE, AFTER = (f"cosmoflow_mini/fp32/n1x2/{repetition}" for repetition in ("r1", "r2"))
+
+
+def finish(site):
+    """Leave beside each plan what a finished run does: its plan with the seed that it had, and the digest of that."""
+    for file in list(site.directory.glob("results/**/plan.json")):
+        raw = file.parent / "raw"
+        if raw.exists() or file.parent.name == "raw":
+            continue
+        plan = read_plan(file)
+        seeded = plan.model_copy(update={"seed": plan.seed or plan.repetition})
+        raw.mkdir()
+        write_plan(seeded, raw / "plan.json")
+        (raw / "plan.sha256").write_text(seeded.digest + "\n")
+
+
+@pytest.mark.parametrize("seeds", ["derived", "entropy"])
+def test_what_the_machine_file_only_declares_may_be_filled_in_between_runs(site, seeds):
+    edit_yaml(site.study, seeds=seeds)
+    early, late = [RECORD, f"results/runs/{BEFORE}/record.json", GROUP], f"results/runs/{AFTER}/record.json"
+    train = ("--allowed-rules", "train", "train_together")
+    assert site.snakemake(*early, *train).returncode == 0
+    finish(site)
+    machine = site.study.parent / "machines/box.yaml"
+    edit_yaml(machine, nodes=3, device__peaks=PEAKS, links={"network": LINK}, storage__shared="a file system")
+    assert "Nothing to be done" in site.snakemake(*early, *train, "--dry-run").stdout
+    # A run that is still to be measured has the file as it is now, and none is measured again for it.
+    done = site.snakemake(*early, late, *train)
+    assert done.returncode == 0, done.stdout
+    finish(site)
+    assert done.stdout.count("rule train:") == 1
+    assert "rule train_together:" not in done.stdout
+    plans = {run: read_plan(site.directory / f"results/runs/{run}/plan.json") for run in (RUN, BEFORE, AFTER)}
+    declared = {run: (plan.machine.nodes, len(plan.machine.device.peaks)) for run, plan in plans.items()}
+    assert declared == {RUN: (1, 0), BEFORE: (1, 0), AFTER: (3, 1)}
+    assert "Nothing to be done" in site.snakemake(*early, late, *train, "--dry-run").stdout
+    edit_yaml(machine, memory_bytes="8 GiB")
+    changed = site.snakemake(*early, late, *train, "--dry-run").stdout
+    assert "Nothing to be done" not in changed
+    assert (OTHER_SETTINGS.find_in(changed) is not None) == (seeds == "derived")
 
 
 def test_the_snakemake_of_a_training_job_reads_the_rules_of_runs_alone(site):

@@ -11,6 +11,7 @@ from workflow_project import ROOT, Project, call_snakemake, edit_yaml
 
 from hpcai.machine.subprocess_measure import TOO_MANY_THREADS
 from hpcai.setup.files import MACHINE_RULES
+from hpcai.slurm.sbatch_request import Request, sbatch_options
 
 PROFILES = sorted(path.parent.name for path in (ROOT / "profiles").glob("*/config.yaml"))
 SLURM = ("site", "slurm", "slurm-gpu")
@@ -130,6 +131,15 @@ def test_a_restart_without_a_profile_makes_again_what_a_killed_controller_left(t
     assert project.dry_run(left)["prepare_data"] == 1
 
 
+def test_an_error_of_a_dataset_is_told_once(cluster_study):
+    """Another attempt would meet another error, such as a server that refuses: the first wrong file was moved away."""
+    benchmark = cluster_study.directory / "config/benchmarks/cosmoflow_mini.yaml"
+    edit_yaml(benchmark, data__source="existing", data__path="/absent/dataset")
+    assert cluster_study.snakemake("data", "--cores", "1").returncode != 0
+    log = cluster_study.directory / "logs/prepare_data/cosmoflow_mini.log"
+    assert log.read_text().count("CRITICAL stopped") == 1
+
+
 def test_what_requests_whole_nodes_runs_on_them(cluster_study):
     """A rule that is local runs on the login node, whatever it requests; a dry run does not tell which are."""
     told = cluster_study.directory / "told.json"
@@ -149,3 +159,15 @@ def test_what_requests_whole_nodes_runs_on_them(cluster_study):
     assert not here & whole
     assert not here & {"prepare_data", "pack_data", "count_work"}
     assert {"collect_runs", "predict_published"} <= here
+
+
+def test_regressors_are_fitted_on_the_cores_of_a_node(cluster_study, tmp_path):
+    """Not on as many as the host of the controller has, which Snakemake takes for the threads of the job."""
+    journal = tmp_path / "journal.jsonl"
+    cluster_study.environment["HPCAI_JOURNAL"] = str(journal)
+    cluster_study.dry_run("regressors", "--profile", ROOT / "profiles/slurm")
+    events = map(json.loads, journal.read_text().splitlines())
+    (fitting,) = (one for one in events if one["event"] == "job_info" and one["rule"] == "fit_kernels")
+    asked = sbatch_options(Request(("fit_kernels",), fitting["resources"], fitting["threads"]), {})
+    assert "--cpus-per-task=64" in asked
+    assert not [option for option in asked if option.startswith("--nodes")]

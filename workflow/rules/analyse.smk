@@ -41,6 +41,7 @@ rule collect_groups:
     conda:
         "../../envs/hpcai.yaml"
     params:
+        machine=CAMPAIGN.machine.model_dump(mode="json"),
         library=library_of("workflow/scripts/collect_groups.py"),
     script:
         "../scripts/collect_groups.py"

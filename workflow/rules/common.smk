@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 from hpcai.campaign.library_digest import library_digest
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.load import load_campaign, read_settings, refuse_loose_files
-from hpcai.config.study import configuration_folder
+from hpcai.config.study import config_dir_setting, configuration_folder, named_folder
 from hpcai.core.errors import ConfigError
 from hpcai.core.programs import let_be_found
 from hpcai.core.sealed import KEY
@@ -86,9 +86,11 @@ CAMPAIGN = checked(load_campaign, config, CONFIGURATION)
 PLANS = CAMPAIGN.plans()
 PROFILE_PLANS = {profile: CAMPAIGN.profiles(profile) for profile in PROFILES}
 WEAK_PLANS = CAMPAIGN.weak_plans()
-# Any attempt to change a finished run stops here. The controller has checked this, so the jobs need not.
+# Any attempt to change a finished run stops here. The controller has checked this, so the jobs need not. A run that was
+# measured while the machine file declared other facts, which change no run, keeps those: the file as it was then, by run.
+DECLARED_THEN = {}
 if workflow.is_main_process:
-    checked(
+    DECLARED_THEN = checked(
         refuse_changed,
         [
             (Path("results/runs"), PLANS),

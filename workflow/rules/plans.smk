@@ -86,10 +86,24 @@ def as_list(values):
 
 
 @functools.cache
+def first_plan(below, point):
+    """Plan of a point's first repetition, or first instance."""
+    letter = "i" if below == "results/weak" else "r"
+    return PLANS_BELOW[below][f"{point}/{letter}1"]
+
+
+@functools.cache
 def settings_of_point(below, point):
     """Digest of a point's first plan, from which those of its other repetitions and their seeds follow."""
-    letter = "i" if below == "results/weak" else "r"
-    return PLANS_BELOW[below][f"{point}/{letter}1"].digest
+    return first_plan(below, point).digest
+
+
+def settings_with(below, run):
+    """Digest of the settings of a run's point, with what the machine file declared when the run was measured."""
+    point, then = str(Path(run).parent), DECLARED_THEN.get(Path(below, run))
+    if then is None:
+        return settings_of_point(below, point)
+    return first_plan(below, point).with_declared(then).digest
 
 
 def point_of(wildcards):
@@ -99,7 +113,7 @@ def point_of(wildcards):
 
 def settings_of_run(wildcards):
     """Digest of the settings of a timed run."""
-    return settings_of_point("results/runs", point_of(wildcards))
+    return settings_with("results/runs", run_id(wildcards))
 
 
 def plan_of_profile(wildcards):
@@ -109,9 +123,7 @@ def plan_of_profile(wildcards):
 
 def settings_of_profile(wildcards):
     """Digest of the settings of a profiled run."""
-    return settings_of_point(
-        f"results/profiles/{wildcards.profile}", point_of(wildcards)
-    )
+    return settings_with(f"results/profiles/{wildcards.profile}", run_id(wildcards))
 
 
 def plans_of_group(wildcards):
@@ -125,8 +137,8 @@ def plans_of_group(wildcards):
 
 
 def settings_of_group(wildcards):
-    """Digest of the settings of a weak-scaling group."""
-    return settings_of_point("results/weak", point_of(wildcards))
+    """Digest of the settings of a weak-scaling group: all its instances are measured at the same time."""
+    return settings_with("results/weak", f"{point_of(wildcards)}/i1")
 
 
 def captures_of(profile):
@@ -136,18 +148,19 @@ def captures_of(profile):
     ]
 
 
+def first_run(wildcards):
+    """First run of a benchmark: the work of a sample is the same in all of its runs."""
+    return next(run for run in PLANS if run.startswith(f"{wildcards.benchmark}/"))
+
+
 def work_plan(wildcards):
-    """Plan of a benchmark's first run: the work of a sample is the same in all of its runs."""
-    run = next(run for run in PLANS if run.startswith(f"{wildcards.benchmark}/"))
-    return f"results/runs/{run}/plan.json"
+    """Plan of a benchmark's first run."""
+    return f"results/runs/{first_run(wildcards)}/plan.json"
 
 
 def settings_of_work(wildcards):
     """Digest of that run's settings."""
-    return settings_of_point(
-        "results/runs",
-        str(Path(work_plan(wildcards)).parent.parent.relative_to("results/runs")),
-    )
+    return settings_with("results/runs", first_run(wildcards))
 
 
 def run_manifest(wildcards):
@@ -170,8 +183,7 @@ def plans_of_blocks(_wildcards):
 
 def settings_of_blocks(_wildcards):
     """Digests of the settings of these runs."""
-    points = [str(Path(run).parent) for run in runs_of_blocks()]
-    return [settings_of_point("results/runs", point) for point in points]
+    return [settings_with("results/runs", run) for run in runs_of_blocks()]
 
 
 def manifests_of_blocks(_wildcards):

@@ -193,6 +193,9 @@ rule fit_kernels:
     conda:
         "../../envs/hpcai.yaml"
     threads: ALL_CORES
+    resources:
+        # Without it a cluster would be asked for as many cores as the controller's host has.
+        cpus_per_task=CAMPAIGN.machine.cores_per_node,
     params:
         seed=PREDICT.kernel_seed,
         library=library_of("workflow/scripts/fit_kernels.py"),

@@ -78,14 +78,16 @@ rule workflow_report:
         "../../envs/hpcai.yaml"
     params:
         snakefile=str(ROOT / "workflow/Snakefile"),
-        tables=CAMPAIGN.study.config_dir or str(CONFIGURATION),
+        tables=config_dir_setting(
+            named_folder(CAMPAIGN.study.config_dir) or CONFIGURATION
+        ),
     shell:
         """
         exec &>{log:q}
         snakemake {input.results:q} {input.predictions:q} \
             --snakefile {params.snakefile:q} \
             --configfile {input.study:q} \
-            --config config_dir={params.tables:q} \
+            --config {params.tables:q} \
             --nolock \
             --report {output.html:q} \
             --report-stylesheet {input.stylesheet:q}

@@ -71,13 +71,14 @@ class Child:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
             )
-        if self.signals:  # it arrived during the start
-            self._pass_on(self.signals[0])
-        ended = os.pidfd_open(self._process.pid)
+        ended: int | None = None
         try:
-            while not self.is_hurried and not _is_ended(ended, look()):
+            ended = _open_process(self._process.pid)
+            if self.signals:  # it arrived during the start
+                self._pass_on(self.signals[0])
+            while not self.is_hurried and not _is_ended(self._process, ended, look()):
                 pass
-            if self.is_hurried and not _is_ended(ended, HURRY_S):
+            if self.is_hurried and not _is_ended(self._process, ended, HURRY_S):
                 self._process.kill()
             status = self._process.wait()
         except BaseException:  # it must not continue unsupervised
@@ -85,7 +86,8 @@ class Child:
             self._process.wait()
             raise
         finally:
-            os.close(ended)
+            if ended is not None:
+                os.close(ended)
             self._process = None
         return shell_status(status)
 
@@ -95,10 +97,21 @@ class Child:
         return len(self.signals) > 1
 
 
-def _is_ended(process: int, longest_s: float) -> bool:
-    """Wait for a process to end, without polling, and return whether it did."""
-    ready, _, _ = select.select([process], [], [], longest_s)
-    return bool(ready)
+def _open_process(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when a process ends; None where the kernel has none (before 5.3)."""
+    with suppress(OSError, AttributeError):
+        return os.pidfd_open(pid)
+    return None
+
+
+def _is_ended(process: subprocess.Popen[bytes], descriptor: int | None, longest_s: float) -> bool:
+    """Wait for a process to end, without polling where there is a descriptor, and return whether it did."""
+    if descriptor is not None:
+        ready, _, _ = select.select([descriptor], [], [], longest_s)
+        return bool(ready)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(longest_s)
+    return process.returncode is not None
 
 
 def snakemake_program() -> str:

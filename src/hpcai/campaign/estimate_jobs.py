@@ -126,8 +126,8 @@ def read_experience(folders: Iterable[Path]) -> dict[str, Taken]:
 
 
 def key_of(plan: RunPlan) -> str:
-    """Return the key shared by equal measurements: the plan without its seed and number."""
-    return plan.model_copy(update={"seed": None, "repetition": 1}).digest
+    """Return the key shared by equal measurements: the plan without its seed and number, and what is only declared."""
+    return plan.model_copy(update={"seed": None, "repetition": 1}).with_declared(None).digest
 
 
 def schedule_s(jobs: Sequence[tuple[float, int]], width: int, nodes: int) -> float:

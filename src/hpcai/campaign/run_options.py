@@ -1,6 +1,7 @@
 """The Snakemake arguments that ``hpcai run`` interprets (study and folder); all others are passed on."""
 
 import argparse
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -18,6 +19,8 @@ ANSWERS = {
     *["--containerize", "--cleanup-metadata", "--cm", "--archive", "--delete-all-output"],
 }
 """Options with which Snakemake only answers: it starts no job, and its output is the result."""
+FLAGS = frozenset("ntkfFlSDvpah")
+"""Letters of Snakemake's options without a value, several of which can follow one hyphen, as in ``-np``."""
 
 
 SNAKEFILES = tuple(map(Path, ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")))
@@ -33,7 +36,14 @@ ENGINE_OF_WHEELS = "tensorflow"
 
 def only_answers(words: Sequence[str]) -> bool:
     """Whether Snakemake starts no job with these arguments."""
-    return bool(ANSWERS & set(words))
+    short = {option for word in words for option in _options_in(word)}
+    return bool(ANSWERS & {*words, *short})
+
+
+def _options_in(word: str) -> list[str]:
+    """Return the options behind one hyphen, up to the first that takes a value: the rest of the word is that value."""
+    letters = word[1:] if word.startswith("-") and not word.startswith("--") else ""
+    return [f"-{letter}" for letter in itertools.takewhile(FLAGS.__contains__, letters)]
 
 
 PREDICTORS = (["predict"], ["regressors"])

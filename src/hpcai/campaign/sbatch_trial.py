@@ -13,11 +13,13 @@ from typing import Any
 from hpcai.campaign.child import snakemake_program
 from hpcai.config.plans import Campaign
 from hpcai.config.reading import Problems, read_yaml
-from hpcai.config.study import configuration_folder
+from hpcai.config.study import config_dir_setting, configuration_folder
 from hpcai.core.checkout import source_root
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
 from hpcai.slurm.sbatch_request import (
+    ACCEPTANCE,
+    FROM_ACCEPTANCE,
     FROM_STUDY,
     REMEDIES,
     RUNS,
@@ -114,9 +116,10 @@ def _dry_run(campaign: Campaign, study: Path, profile: str) -> list[dict[str, An
     there = [] if own or root is None else ["--snakefile", str(root / "Snakefile")]
     measured = campaign.study.predict.measured_files(campaign.machine.name)
     targets = ["all", *(["predict", "regressors"] if any(measured.values()) else [])]
+    targets += ["acceptance"] if campaign.study.measure else []
     command = [snakemake_program(), *targets, "--profile", profile, "--configfile", str(study), *there]
     folder = configuration_folder(study, campaign.study.config_dir)
-    command += ["--config", f"config_dir={folder}", "--dry-run", "--forceall", "--nolock"]
+    command += ["--config", config_dir_setting(folder), "--dry-run", "--forceall", "--nolock"]
     with tempfile.NamedTemporaryFile("r") as journal:
         environment = {**os.environ, "HPCAI_JOURNAL": journal.name}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -180,6 +183,8 @@ def _place(file: Path, settings: dict[str, Any], request: Request, key: str) -> 
     rule = request.rules[0]
     if key in _mapping(_mapping(settings.get("set-resources")).get(rule)):
         return f"{file}: set-resources.{rule}.{key}"
+    if rule == ACCEPTANCE and key in FROM_ACCEPTANCE:
+        return FROM_ACCEPTANCE[key]
     own = f"{file}: set-resources.{rule}.{key}, to be set for this job"
     if WHOLE_NODES in request.resources and key == "runtime":
         return "limits.run_s of the study (with limits.disturbance.repeats, and ten minutes)" if rule in RUNS else own

@@ -27,6 +27,9 @@ def _one_printable_line(text: str) -> str:
 Text = Annotated[str, StringConstraints(max_length=500), AfterValidator(_one_printable_line)]
 """A sentence for people: shown, never executed and never part of a path."""
 
+FolderPath = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_one_printable_line)]
+"""A folder that no shell reads unquoted, of any printable characters; ``${VARIABLE}`` is replaced on use."""
+
 LARGEST_COUNT = 2**53 - 1
 """Largest count that tables and JSON hold exactly; numbers beyond 4,300 digits cannot even be printed."""
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT, strict=True)]

@@ -16,7 +16,7 @@ from hpcai.config.rounds import check_rounds
 from hpcai.config.run_table import read_rows
 from hpcai.config.runs import Point, RunRow, WeakRow
 from hpcai.config.sharing import Sharing
-from hpcai.config.study import Study, configuration_folder
+from hpcai.config.study import Study, configuration_folder, named_folder
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
@@ -25,11 +25,7 @@ NO_STUDY = Message(
     "load.no_study", "no such file; name a study such as config/study.yaml, or write one with `hpcai init FOLDER`"
 )
 NO_FP16 = Message("load.no_fp16", "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
-TF32_BY_JAX = Message(
-    "load.tf32_by_jax",
-    "fp32, bf16 or fp16: tf32 is a setting of the engine jax on accelerators; TensorFlow takes TF32 for fp32 where the "
-    "device has it",
-)
+NO_TF32 = Message("load.no_tf32", "fp32 or bf16: processors have no TF32")
 NO_FP16_BY_JAX = Message("load.no_fp16_by_jax", "fp32, tf32 or bf16: the engine jax has no loss scaling")
 NOT_BY_JAX = Message("load.not_by_jax", "1: the engine jax leaves messages to XLA and has whole samples")
 OTHER_ENGINE = Message("load.other_engine", "one of {engines}: the model of {benchmark!r} runs on no other")
@@ -84,7 +80,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     if checked is None:
         problems.raise_if_any()
         raise AssertionError("a study without errors")
-    folder = Path(checked.config_dir) if checked.config_dir else config_dir
+    folder = named_folder(checked.config_dir) or config_dir
     machine = _read_model(Machine, folder / "machines" / f"{checked.machine}.yaml", problems)
     benchmarks = {
         name: _read_benchmark(folder / "benchmarks" / f"{name}.yaml", problems) for name in checked.benchmarks
@@ -325,8 +321,8 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
 def _check_precision(row: Point, machine: Machine, place: str, problems: Problems) -> None:
     if row.precision == "fp16" and machine.device.kind == "cpu":
         problems.add(place, "precision", row.precision, NO_FP16())
-    if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
-        problems.add(place, "precision", row.precision, TF32_BY_JAX())
+    if row.precision == "tf32" and machine.device.kind == "cpu":
+        problems.add(place, "precision", row.precision, NO_TF32())
 
 
 def _check_jax(row: Point, machine: Machine, place: str, problems: Problems) -> None:

@@ -271,6 +271,10 @@ class Machine(Settings):
         """Environment modules of the computing jobs."""
         return self.software.modules if self.software else ()
 
+    def devices_of(self, nodes: int, ranks: int) -> int:
+        """Return the devices that the ranks on some nodes use: one each, but no more accelerators than nodes have."""
+        return min(ranks, nodes * self.accelerators_per_node) if self.accelerators_per_node else ranks
+
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Omit software and HPL if not given, so that plans stay as before these keys existed."""

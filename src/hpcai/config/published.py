@@ -71,6 +71,12 @@ class PublishedMachine(Settings):
     ceilings: tuple[PublishedCeiling, ...] = ()
     note: Text = ""
 
+    def devices_of(self, nodes: int | None, processes: int | None) -> int | None:
+        """Return the devices that processes use: one each, but no more than the nodes have as far as that is told."""
+        if processes is None or nodes is None or self.devices_per_node is None:
+            return processes
+        return min(processes, nodes * self.devices_per_node)
+
 
 def _is_known_workload(name: str) -> str:
     if name not in BENCHMARKS:

@@ -22,7 +22,7 @@ from hpcai.config.base import (
     SpatialParts,
     TrainingCache,
 )
-from hpcai.config.machine import Machine, Precision
+from hpcai.config.machine import Links, Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
 from hpcai.core.same_object import SameObject
@@ -52,6 +52,17 @@ UNWRITTEN = (
 
 NOT_MEASURED_WITH = ("limits", "requires_acceptance_s", "seeds", "submission", "study")
 """Keys of a plan that do not affect the measurement."""
+
+
+DECLARED: Mapping[str, Mapping[str, object]] = {
+    "": {"nodes": 1, "links": Links(), "hpl": None},
+    "device": {"model": "", "memory_bytes": None, "memory_link": None, "peaks": {}},
+    "storage": {"shared": ""},
+}
+"""What a machine file declares and no run uses, by the part of the file; with each, what stands for nothing declared.
+
+Digests hold it, and stay as they are: :meth:`RunPlan.with_declared` makes plans comparable.
+"""
 
 
 class Point(Settings):
@@ -205,8 +216,8 @@ class RunPlan(Settings):
 
     @property
     def accelerators_per_node(self) -> int:
-        """Accelerators that the run uses per node: one per rank, none on processors."""
-        return self.point.ranks_per_node if self.machine.device.kind == "gpu" else 0
+        """Accelerators that the run uses per node, shared or not; none on processors."""
+        return self.machine.devices_of(1, self.point.ranks_per_node) if self.machine.device.kind == "gpu" else 0
 
     @property
     def local_batch(self) -> int:
@@ -259,6 +270,14 @@ class RunPlan(Settings):
         whole = ", ".join(f'"{key}": {texts[key]}' for key in sorted(texts))
         return hashlib.sha256(f"{{{whole}}}".encode()).hexdigest()
 
+    def with_declared(self, machine: Machine | None) -> "RunPlan":
+        """Return this plan with what another machine file declares and no run uses; None: nothing is declared.
+
+        If its digest then equals that of a finished run with that machine file, it describes the same run.
+        """
+        other = _declaring(SameObject(self.machine), SameObject(machine))
+        return self if other is self.machine else self.model_copy(update={"machine": other})
+
 
 # Thousands of plans have the same benchmark and machine, whose text is most of the work of a digest.
 @lru_cache(maxsize=64)
@@ -280,6 +299,23 @@ def _machine_text(machine: SameObject[Machine], profiler_setting: str) -> str:
     storage = fields["storage"]
     storage["node_local"] = storage["node_local"].replace("-${UID}", "")
     return json.dumps(fields, sort_keys=True)
+
+
+@lru_cache(maxsize=64)
+def _declaring(machine: SameObject[Machine], other: SameObject[Machine | None]) -> Machine:
+    """Return a machine with what another declares; itself if that is the same, so that its text stays in the cache."""
+    own, told = machine.held, other.held
+    parts = {name: getattr(own, name).model_copy(update=_declared(told, name)) for name in DECLARED if name}
+    declaring = own.model_copy(update={**_declared(told, ""), **parts})
+    return own if declaring == own else declaring
+
+
+def _declared(machine: Machine | None, part: str) -> dict[str, object]:
+    """Return what a part of a machine file declares."""
+    if machine is None:
+        return dict(DECLARED[part])
+    holder = getattr(machine, part) if part else machine
+    return {name: getattr(holder, name) for name in DECLARED[part]}
 
 
 def engine_of_link(name: str) -> str:

@@ -1,12 +1,14 @@
 """The study file: benchmarks, machine, rules, seeds and limits."""
 
+import json
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from hpcai.config.acceptance import Acceptance
-from hpcai.config.base import Count, Engine, Name, SafePath, Seed, Settings, Text
+from hpcai.config.base import Count, Engine, FolderPath, Name, SafePath, Seed, Settings, Text
 from hpcai.config.prediction import Prediction
 from hpcai.core.checkout import source_root
 from hpcai.core.disturbance import Tolerance
@@ -62,7 +64,7 @@ class Study(Settings):
     weak_runs: Name | None = Field(
         default=None, description="Table of weak-scaling groups: the file runs/NAME.tsv; blank: none is measured."
     )
-    config_dir: SafePath | None = Field(
+    config_dir: FolderPath | None = Field(
         default=None,
         description="Folder of the other files; default: the nearest above the study with machines/, else the clone's.",
     )
@@ -132,6 +134,19 @@ class Study(Settings):
         return self
 
 
+def named_folder(config_dir: str | None) -> Path | None:
+    """Return the folder that a study's `config_dir` names, with its variables replaced; None if it names none."""
+    return Path(os.path.expandvars(config_dir)) if config_dir else None
+
+
+def config_dir_setting(folder: Path) -> str:
+    """Return the setting after Snakemake's `--config` that names a configuration folder.
+
+    Values there are YAML, in which quotes let every character stand for itself; Snakemake removes those at an end.
+    """
+    return f"config_dir= {json.dumps(str(folder), ensure_ascii=False)} "
+
+
 def configuration_folder(study_file: Path, config_dir: str | None = None, otherwise: Path | None = None) -> Path:
     """Return the folder with a study's machines, benchmarks and run tables.
 
@@ -144,8 +159,8 @@ def configuration_folder(study_file: Path, config_dir: str | None = None, otherw
     otherwise
         The folder if none above the file has machines; default: config/ of the checkout, or the file's own folder.
     """
-    if config_dir:
-        return Path(config_dir)
+    if (named := named_folder(config_dir)) is not None:
+        return named
     clone = source_root()
     last = otherwise or (clone / "config" if clone else study_file.parent)
     return next((folder for folder in study_file.absolute().parents if (folder / "machines").is_dir()), last)

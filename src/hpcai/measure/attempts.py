@@ -181,7 +181,7 @@ def _finished_record(attempt: Path, plan: RunPlan) -> RunRecord | None:
         record = read_record(attempt / RECORD)
     except (RecordError, OSError):
         return None
-    if record.outcome not in FINISHED or record.plan_digest != comparable(plan, record).digest:
+    if record.outcome not in FINISHED or record.plan_digest != comparable(plan, record.plan).digest:
         return None
     lost = [one.path for one in record.artefacts if _size_bytes(attempt / one.path) != one.bytes]
     if lost:

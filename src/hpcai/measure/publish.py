@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from hpcai.config.machine import Machine
 from hpcai.config.plan_file import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ConfigError, RecordError, ResultsError, RunRefusedError
@@ -77,7 +78,7 @@ def published(folder: Path, plan: RunPlan) -> RunRecord | None:
     record = read_record(original)
     if record.outcome not in FINISHED:
         return None
-    if record.plan_digest != comparable(plan, record).digest:
+    if record.plan_digest != comparable(plan, record.plan).digest:
         raise RunRefusedError(_changed(folder, record.plan, plan))
     return record
 
@@ -104,7 +105,7 @@ def published_group(folder: Path, plans: Sequence[RunPlan]) -> tuple[RunRecord, 
     if to_retry or len({group_attempt(record) for record in records}) > 1:
         return None
     for own, plan, record in zip(folders, plans, records, strict=True):
-        if record.plan_digest != comparable(plan, record).digest:
+        if record.plan_digest != comparable(plan, record.plan).digest:
             raise RunRefusedError(_changed(own, record.plan, plan))
     return records
 
@@ -114,17 +115,22 @@ def group_attempt(record: RunRecord) -> str:
     return record.attempt.removesuffix(f"-i{record.plan.repetition}")
 
 
-def comparable(plan: RunPlan, record: RunRecord) -> RunPlan:
-    """Return a plan for comparison with a record: a seed from system entropy becomes the one that was drawn."""
-    return plan.model_copy(update={"seed": record.plan.seed}) if plan.seed is None else plan
+def comparable(plan: RunPlan, measured: RunPlan) -> RunPlan:
+    """Return a plan for comparison with that of a finished run.
+
+    A seed from system entropy becomes the one that was drawn. What the machine file only declares becomes what it
+    declared then: filling a gap or correcting a number afterwards does not change a run.
+    """
+    seeded = plan.model_copy(update={"seed": measured.seed}) if plan.seed is None else plan
+    return seeded.with_declared(measured.machine)
 
 
 def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
     """Return the existing plan if it describes the same run, else ``plan``.
 
-    Changes that do not affect a run (a title, a limit, the submitter) must not make the workflow repeat it. A run still
-    to be measured or repeated takes the current values, including its image and limits, which are not settings of a
-    run. A plan that cannot be read counts as missing.
+    Changes that do not affect a run (a title, a limit, the submitter, what the machine file only declares) must not
+    make the workflow repeat it. A run still to be measured or repeated takes the current values, including its image
+    and limits, which are not settings of a run. A plan that cannot be read counts as missing.
     """
     if not path.exists() or not (path.parent / RAW).exists() or not _has_record(path.parent):
         return plan
@@ -133,7 +139,7 @@ def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
     except ConfigError:
         return plan
     # A digest is the most expensive step here, and most plans are unchanged.
-    return written if written == plan or written.digest == plan.digest else plan
+    return written if written == plan or written.digest == comparable(plan, written).digest else plan
 
 
 def _has_record(folder: Path) -> bool:
@@ -143,7 +149,7 @@ def _has_record(folder: Path) -> bool:
     return (folder / RECORD).exists() or (folder / CAPTURE).exists()
 
 
-def refuse_changed(plans: Iterable[tuple[Path, Mapping[str, RunPlan]]]) -> None:
+def refuse_changed(plans: Iterable[tuple[Path, Mapping[str, RunPlan]]]) -> dict[Path, Machine]:
     """Fail early if a published run was measured with settings that differ from its plan.
 
     Parameters
@@ -151,28 +157,56 @@ def refuse_changed(plans: Iterable[tuple[Path, Mapping[str, RunPlan]]]) -> None:
     plans
         Folders of runs, each with the plans of its runs by run id.
 
+    Returns
+    -------
+    dict
+        By folder of each run that is not to be repeated, and the same but for what the machine file only declares: the
+        file as it was then (:meth:`RunPlan.with_declared`).
+
     Raises
     ------
     ConfigError
         Names every such run, the changes and the possible remedies.
     """
-    problems = []
-    for folder, run_id, planned in ((runs, name, own) for runs, own in plans for name in own):
-        stamp = folder / run_id / RAW / DIGEST
+    problems: list[str] = []
+    then: dict[Path, Machine] = {}
+    known: list[RunPlan] = []
+    for run, run_id, planned in ((runs / name, name, own) for runs, own in plans for name in own):
+        stamp = run / RAW / DIGEST
         # Most runs of a new study are not published yet, so their plans are not needed.
         if not stamp.exists():
             continue
-        plan = planned[run_id]
-        if plan.seed is None or stamp.read_text().strip() == plan.digest:
+        plan, digest = planned[run_id], stamp.read_text().strip()
+        if plan.digest == digest:
             continue
-        old = read_plan(folder / run_id / RAW / "plan.json")
-        problems.append(_changed(folder / run_id, old, plan))
+        old = _plan_then(run, plan, digest, known)
+        if comparable(plan, old).digest == digest:
+            if _has_record(run):
+                then[run] = old.machine
+        elif plan.seed is not None:  # a run with a seed of its own compares itself
+            problems.append(_changed(run, old, plan))
     if problems:
         raise ConfigError("\n".join(problems))
+    return then
+
+
+def _plan_then(run: Path, plan: RunPlan, digest: str, known: list[RunPlan]) -> RunPlan:
+    """Return the plan of a published run, or one of the known ones that has its machine file.
+
+    A campaign has a few versions of the file, and reading a plan takes longer than comparing it.
+    """
+    for one in known:
+        if comparable(plan, one).digest == digest:
+            return one
+    old = read_plan(run / RAW / "plan.json")
+    # No digest of a run with a seed of its own is recognised by another run's plan.
+    if plan.seed is not None and comparable(plan, old).digest == digest:
+        known.append(old)
+    return old
 
 
 def _changed(folder: Path, old: RunPlan, new: RunPlan) -> str:
-    before, after = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
+    before, after = (_flat(plan.model_dump(mode="json")) for plan in (old, comparable(new, old)))
     keys = [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
     changes = ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in keys)
     return at(str(folder), OTHER_SETTINGS(changes=changes, folder=folder))

@@ -5,6 +5,8 @@ the machine before any of them starts, and its record (:mod:`hpcai.measure.weak_
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import ConfigError, LaunchError
 from hpcai.core.messages import Message, at
+from hpcai.core.programs import last_words, say_ending
 from hpcai.launchers.ranks import Ranks
 from hpcai.launchers.registry import find_launcher
 from hpcai.measure import publish
@@ -28,16 +31,25 @@ from hpcai.measure.weak_group import describe_group
 from hpcai.records.files import write_sealed
 from hpcai.records.weak import GROUP, InstanceShare, NodeShare, WeakGroup
 from hpcai.slurm.allocation import find_allocation
+from hpcai.slurm.step import step_command
 
+CORES_LIMIT_S = 120.0
+"""For a node to tell its cores, while Slurm starts the step [s]."""
+TELL_CORES = "import os; print(*sorted(os.sched_getaffinity(0)))"
 OTHER_PLANS = Message(
     "weak.other_plans", "found {found}; expected the plans of all instances of one weak-scaling group"
 )
 
 TOO_FEW_CORES = Message(
     "weak.too_few_cores",
-    "found {found} usable cores on this node, expected {expected} for instances with separate cores "
+    "found {found} usable cores on {host}, expected {expected} for instances with separate cores "
     "(cores_per_rank {cores_per_rank}); give the job more cores, or lower the instances of the table or "
     "cores_per_rank of the machine file",
+)
+NO_CORES = Message(
+    "weak.no_cores",
+    "found no answer on the cores that a step of this job may use: it {ending}: {words}; start the group on a node of "
+    "the job, or look at the node",
 )
 NEEDS_A_JOB = Message(
     "weak.needs_a_job",
@@ -130,8 +142,8 @@ def sharing_of(plan: RunPlan) -> Sharing:
 def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
     """Return the resources of each instance of a group.
 
-    With several nodes, all are assumed to equal this one: the cores and accelerators available here apply to all. If a
-    batch system runs one job per instance, it chooses the cores, and they stay empty here.
+    With several nodes, all are assumed to equal the first: its cores apply to all, and so do the accelerators available
+    here. If a batch system runs one job per instance, it chooses the cores, and they stay empty here.
 
     Parameters
     ----------
@@ -143,18 +155,21 @@ def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
     Raises
     ------
     LaunchError
-        If there are fewer nodes, cores or accelerators than the instances need.
+        If there are fewer nodes, cores or accelerators than the instances need, or the first node does not answer.
     """
     group, sharing = _group_of(plan), sharing_of(plan)
     hosts = _hosts(group, launcher, sharing.nodes_needed)
     slurm_chooses = find_launcher(launcher).of_batch_system and find_allocation() is None
-    cores = [] if slurm_chooses else sorted(os.sched_getaffinity(0))
+    cores = [] if slurm_chooses else _cores_of(hosts[0])
     if not slurm_chooses and len(cores) < sharing.cores_needed:
         raise LaunchError(
             at(
                 group,
                 TOO_FEW_CORES(
-                    found=len(cores), expected=sharing.cores_needed, cores_per_rank=plan.machine.cores_per_rank
+                    found=len(cores),
+                    host=hosts[0],
+                    expected=sharing.cores_needed,
+                    cores_per_rank=plan.machine.cores_per_rank,
                 ),
             )
         )
@@ -185,6 +200,21 @@ def _hosts(group: str, launcher: str, nodes: int) -> tuple[str, ...]:
     if len(allocation.nodes) < nodes:
         raise LaunchError(at(group, TOO_FEW_NODES(found=len(allocation.nodes), expected=nodes)))
     return allocation.nodes[:nodes]
+
+
+def _cores_of(host: str) -> list[int]:
+    """Return the cores that a program on a node may use; the shell of `salloc` may be on none of the job's nodes."""
+    if host == this_node():
+        return sorted(os.sched_getaffinity(0))
+    command = [*step_command([host], 1), "--mpi=none", "--input=none", sys.executable, "-c", TELL_CORES]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CORES_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        ending = f"was ended after {CORES_LIMIT_S:g} s"
+        raise LaunchError(at(host, NO_CORES(ending=ending, words="nothing was printed"))) from error
+    if done.returncode:
+        raise LaunchError(at(host, NO_CORES(ending=say_ending(done.returncode), words=last_words(done.stderr))))
+    return [int(core) for core in done.stdout.split()]
 
 
 def _accelerators(group: str, machine: Machine, sharing: Sharing) -> list[str]:

@@ -133,4 +133,6 @@ def _time_to_train_all(counted: Sequence[Instance]) -> float | None:
 
 
 def _extent(record: RunRecord, nodes: int, ranks: int) -> Extent:
-    return Extent(nodes=nodes, ranks=ranks, accelerators=ranks if record.plan.accelerators_per_node else 0)
+    machine = record.plan.machine
+    used = machine.devices_of(nodes, ranks) if machine.accelerators_per_node else 0
+    return Extent(nodes=nodes, ranks=ranks, accelerators=used)

@@ -47,7 +47,7 @@ def score_tables(given: Given, records: Sequence[RunRecord], machine: Machine) -
         "scores": scores,
         "machine_scores": score_machines(scores),
         "movement_scores": movement_scores(given["runs"], run_scores),
-        "reproducibility": reproducibility_table(records, given["power"]),
+        "reproducibility": reproducibility_table(records, run_scores),
     }
 
 

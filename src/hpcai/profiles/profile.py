@@ -93,9 +93,13 @@ class Profile:
         steps = self.steps().iloc[WARM_STEPS:]
         return steps[steps["epoch"] == steps["epoch"].iloc[0]] if len(steps) else steps
 
-    def training_windows_s(self) -> list[tuple[float, float]]:
-        """Return start and end of each epoch's training steps on the monotonic clock [s], without evaluations."""
-        epochs = self._monotonic_steps().groupby("epoch", sort=True)
+    def training_windows_s(self, *, wall_clock: bool = False) -> list[tuple[float, float]]:
+        """Return start and end of each epoch's training steps [s], without evaluations.
+
+        They are on the monotonic clock of rank 0's node, or on the wall clock: seconds since 1970.
+        """
+        steps = self.steps() if wall_clock else self._monotonic_steps()
+        epochs = steps.groupby("epoch", sort=True)
         ends = ((part.iloc[0], part.iloc[-1]) for _, part in epochs)
         return [(float(first["start_s"]), float(last["start_s"] + last["duration_s"])) for first, last in ends]
 

@@ -13,7 +13,14 @@ Resources = Mapping[str, str | int]
 WHOLE_NODES = "mpi"
 """A job with this resource requests whole nodes of the machine file (`whole_nodes` in workflow/rules/resources.smk)."""
 RUNS = ("train", "train_together", "profile_run")
-"""Rules with the study's time limit; all others that request whole nodes have a fixed one."""
+"""Rules with the study's time limit of a run."""
+ACCEPTANCE = "measure_acceptance"
+"""The rule with the study's time limit of an acceptance; all others that request whole nodes have a fixed one."""
+FROM_ACCEPTANCE = {
+    "runtime": "acceptance.limit_s of the study",
+    "nodes": "acceptance.nodes of the study, or nodes of the machine file",
+}
+"""Origin of what is asked for the acceptance only."""
 FROM_STUDY = {
     "mem_mb": "memory_bytes of the machine file",
     "tasks_per_node": "cores_per_node of the machine file",

@@ -1,5 +1,6 @@
 """A program called in its own session: its status, its output, and its end whatever happens to the caller."""
 
+import errno
 import os
 import signal
 import sys
@@ -42,6 +43,37 @@ def test_it_does_not_go_on_when_this_side_breaks_down(tmp_path):
 
     with pytest.raises(ValueError):  # noqa: PT011
         call(tmp_path / "log", f"import pathlib, time; pathlib.Path({str(begun)!r}).touch(); time.sleep(60)", look)
+    assert time.monotonic() - started_s < 30
+
+
+def no_such_call(_):
+    raise OSError(errno.ENOSYS, "Function not implemented")
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("raise SystemExit(3)", 3), ("import time; time.sleep(0.5)", 0)],
+    ids=["at once", "later"],
+)
+def test_a_kernel_that_tells_no_end_of_a_process_is_asked(tmp_path, monkeypatch, code, status):
+    looks = []
+    monkeypatch.setattr(os, "pidfd_open", no_such_call)
+    assert call(tmp_path / "log", code, lambda: looks.append(1) or 0.05) == status
+    assert looks
+
+
+def test_it_does_not_go_on_when_its_end_cannot_be_awaited(tmp_path, monkeypatch):
+    started_s = time.monotonic()
+
+    def break_down(_):
+        raise ValueError
+
+    monkeypatch.setattr(os, "pidfd_open", break_down)
+    child = Child()
+    code = "import time; time.sleep(60)"
+    with pytest.raises(ValueError):  # noqa: PT011
+        child.call([sys.executable, "-c", code], tmp_path / "log", dict(os.environ), lambda: 0.05)
+    assert child._process is None
     assert time.monotonic() - started_s < 30
 
 

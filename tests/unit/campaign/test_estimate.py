@@ -146,6 +146,17 @@ def test_runs_with_other_settings_tell_nothing(tmp_path: Path) -> None:
     assert stages_of(estimate)["timed runs"].expected_node_hours.value is None
 
 
+def test_what_the_machine_file_declared_later_leaves_earlier_runs_comparable(tmp_path: Path) -> None:
+    campaign = load_study_file(write_study(tmp_path / "config"))
+    before = write_study(tmp_path / "before/config")
+    (before.parent / "machines/box.yaml").write_text(yaml.safe_dump({**MACHINE, "nodes": 6}))
+    plan = load_study_file(before).plans()["small/fp32/n1x2/r1"]
+    assert plan.digest != campaign.plans()[plan.run_id].digest
+    write_records([record_of(plan, 700.0)], tmp_path / "before" / "runs")
+    runs = stages_of(estimated(tmp_path, campaign, (tmp_path / "before",)))["timed runs"]
+    assert runs.expected_node_hours.value == pytest.approx(3 * 700 / 3600)
+
+
 def test_what_is_done_is_not_counted_again(tmp_path: Path) -> None:
     campaign = load_study_file(write_study(tmp_path / "config"))
     plans = campaign.plans()

@@ -9,6 +9,7 @@ from unit.refusals import refused
 from hpcai.campaign import run_options
 from hpcai.campaign.run_command import run
 from hpcai.campaign.run_options import (
+    FLAGS,
     NO_WORKFLOW,
     calls_of,
     only_answers,
@@ -43,6 +44,27 @@ def test_calls(words, expected):
 )
 def test_questions(words, expected):
     assert only_answers(words) is expected
+
+
+@pytest.mark.parametrize(
+    "word", ["-np", "-pn", "-npF", "-kn", "-nc4", "-Fl", "-pS", "-pD", "-kt", "-ph", "-pv", "-nj10"]
+)
+def test_flags_behind_one_hyphen_are_questions_as_each_alone(word):
+    assert only_answers(["all", word]) is True
+
+
+@pytest.mark.parametrize(
+    "word", ["-c4", "-cn", "-j10", "-sSnakefile", "-dthen", "-kp", "-kdn", "-", "--", "then", "-qn"]
+)
+def test_values_behind_an_option_are_no_flags(word):
+    assert only_answers(["all", word]) is False
+
+
+def test_flags_are_those_of_snakemake():
+    from snakemake.cli import get_argument_parser
+
+    options = [(name, action) for action in get_argument_parser()._actions for name in action.option_strings]
+    assert {name[1] for name, action in options if len(name) == 2 and action.nargs == 0} == FLAGS
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -159,7 +160,11 @@ def test_a_refused_default_is_named_with_file_key_words_and_cure(site):
 
 @pytest.mark.parametrize(
     ("rule", "place"),
-    [("train", "limits.run_s of the study"), ("measure_ceiling", "set-resources.measure_ceiling.runtime")],
+    [
+        ("train", "limits.run_s of the study"),
+        ("measure_acceptance", "acceptance.limit_s of the study"),
+        ("measure_ceiling", "set-resources.measure_ceiling.runtime"),
+    ],
 )
 def test_what_a_run_asks_for_is_set_in_the_study(site, rule, place):
     site.job(rule, **{**WHOLE, "runtime": 75})
@@ -168,6 +173,21 @@ def test_what_a_run_asks_for_is_set_in_the_study(site, rule, place):
     site.write(**{"set-resources": {rule: {"runtime": 75}}})
     with pytest.raises(ConfigError, match=rf"config.yaml: set-resources.{rule}.runtime: found 75 minutes"):
         ask(site)
+
+
+@pytest.mark.parametrize("measure", [True, False])
+def test_slurm_is_asked_about_the_acceptance_too(tmp_path, monkeypatch, measure):
+    """A study that only analyses has none."""
+    words, program = tmp_path / "words", tmp_path / "snakemake"
+    program.write_text(f'#!/bin/sh\necho "$@" > {words}\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sbatch_trial, "snakemake_program", lambda: str(program))
+    known = campaign()
+    study = known.study.model_copy(update={"measure": measure})
+    assert sbatch_trial._dry_run(replace(known, study=study), CONFIG / "weak.yaml", "there") == []
+    targets = words.read_text().partition("--profile")[0].split()
+    assert ("acceptance" in targets) == measure
+    assert "all" in targets
 
 
 def test_words_that_are_not_known_are_told_with_all_that_was_asked(site, tmp_path):

@@ -8,6 +8,7 @@ from unit.acceptance_factory import HOSTS, simulate
 
 from hpcai.__main__ import main
 from hpcai.core.files import file_sha256
+from hpcai.metrics.acceptance import NO_LINK
 from hpcai.records.acceptance import JUDGED, Accepted
 from hpcai.records.files import read_part, write_sealed
 from hpcai.report.own_pages import ACCEPTANCE_PAGE, write_acceptance
@@ -17,10 +18,10 @@ from hpcai.report.own_pages import ACCEPTANCE_PAGE, write_acceptance
 def judged(tmp_path):
     """Judge simulated nodes, some of them slowed; return the file of the verdict."""
 
-    def judge(slowed=None):
+    def judge(slowed=None, pairs=3):
         (tmp_path / "acceptance").mkdir(exist_ok=True)
         measurements = tmp_path / "acceptance/measurements.json"
-        write_sealed(simulate(np.random.default_rng(4), slowed, hosts=HOSTS[:12], pairs=3), measurements)
+        write_sealed(simulate(np.random.default_rng(4), slowed, hosts=HOSTS[:12], pairs=pairs), measurements)
         write_acceptance(measurements, tmp_path)
         return tmp_path / "acceptance" / JUDGED
 
@@ -37,6 +38,12 @@ def test_the_status_is_the_verdict(judged, monkeypatch, capsys, loss, status):
     assert call(monkeypatch, judged({"n7": loss})) == status
     said = capsys.readouterr().out
     assert ("n7: " in said) == (status > 0)
+
+
+def test_several_nodes_without_a_measured_link_do_not_pass(judged, monkeypatch, tmp_path, capsys):
+    assert call(monkeypatch, judged(pairs=0)) == 2
+    for told in (capsys.readouterr().out, (tmp_path / ACCEPTANCE_PAGE).read_text()):
+        assert NO_LINK.find_in(told) == {"n": "12"}
 
 
 def test_an_old_one_has_a_status_of_its_own(judged, monkeypatch):

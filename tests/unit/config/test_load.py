@@ -16,17 +16,17 @@ from hpcai.config.load import (
     NO_FP16,
     NO_FP16_BY_JAX,
     NO_STUDY,
+    NO_TF32,
     NOT_BY_JAX,
     OTHER_DATA,
     OTHER_ENGINE,
     POINT_TWICE,
-    TF32_BY_JAX,
     UNKNOWN_WORKLOAD,
     load_campaign,
     load_study_file,
 )
 from hpcai.config.reading import Problems, read_yaml
-from hpcai.config.study import STAGING_ON_CLOCK
+from hpcai.config.study import STAGING_ON_CLOCK, config_dir_setting, configuration_folder
 from hpcai.config.workloads import BENCHMARKS
 from hpcai.core.errors import ConfigError
 
@@ -208,7 +208,7 @@ def test_half_precision_is_for_accelerators(folder):
 REFUSED_WITH_AN_ENGINE = [
     ("extreme_weather_tiny", "fp32", "engine", OTHER_ENGINE, "'jax'"),
     ("opencatalyst_tiny", "fp32", "engine", OTHER_ENGINE, "'jax'"),
-    ("cosmoflow_tiny", "tf32", "precision", TF32_BY_JAX, "'tf32'"),
+    ("cosmoflow_tiny", "tf32", "precision", NO_TF32, "'tf32'"),
 ]
 
 
@@ -221,10 +221,11 @@ def test_an_engine_does_what_it_can(folder, benchmark, precision, column, code, 
         load_study_file(folder / STUDY)
 
 
-@pytest.mark.parametrize(("engine", "code"), [("horovod", TF32_BY_JAX), ("jax", None)])
-def test_tf32_on_an_accelerator_is_for_the_engine_jax(folder, engine, code):
-    change(folder, MACHINE, "device", {"kind": "gpu", "model": "a model"})
-    change(folder, MACHINE, "accelerators_per_node", 2)
+@pytest.mark.parametrize("engine", ["horovod", "tensorflow", "jax"])
+@pytest.mark.parametrize(("kind", "code"), [("cpu", NO_TF32), ("gpu", None)])
+def test_tf32_is_for_all_engines_on_accelerators(folder, engine, kind, code):
+    change(folder, MACHINE, "device", {"kind": kind, "model": "a model"})
+    change(folder, MACHINE, "accelerators_per_node", 2 if kind == "gpu" else 0)
     row = f"cosmoflow_tiny\tone\t1\t1\t1\ttf32\tnone\t\t{engine}\n"
     (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\n{row}")
     with wrong_setting("precision", code, found="'tf32'") if code else nullcontext():
@@ -447,6 +448,33 @@ def test_config_dir_of_the_study_goes_first(folder, tmp_path):
     study = yaml.safe_load((folder / STUDY).read_text())
     study["config_dir"] = str(folder)
     assert load_campaign(study, tmp_path / "nowhere").machine.name == "laptop"
+
+
+def test_variables_of_config_dir_are_replaced(folder, tmp_path, monkeypatch):
+    study = yaml.safe_load((folder / STUDY).read_text())
+    monkeypatch.setenv("MY_TABLES", str(folder.parent))
+    study["config_dir"] = "${MY_TABLES}/" + folder.name
+    assert load_campaign(study, tmp_path / "nowhere").machine.name == "laptop"
+    assert configuration_folder(tmp_path / "study.yaml", study["config_dir"]) == folder
+
+
+@pytest.mark.parametrize("name", ["a b", "größe", "a: b", "a #b", "[a] ~b", 'a "b"', "a's", "50%", "😀"])
+def test_the_folder_of_the_tables_may_have_any_name(folder, tmp_path, name):
+    from snakemake.cli import parse_config
+
+    study = yaml.safe_load((folder / STUDY).read_text())
+    shutil.copytree(folder, tmp_path / name)
+    # As Snakemake hands it on to a Snakemake of its own.
+    study |= parse_config([config_dir_setting(tmp_path / name)])
+    assert study["config_dir"] == str(tmp_path / name)
+    assert load_campaign(study, tmp_path / "nowhere").machine.name == "laptop"
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "a" * 1001], ids=["none", "two lines", "long"])
+def test_what_is_no_folder_of_tables_is_refused(folder, name):
+    change(folder, STUDY, "config_dir", name)
+    with pytest.raises(ConfigError, match="config_dir: found"):
+        load_study_file(folder / STUDY)
 
 
 @pytest.mark.parametrize("samples", [2**53, 16**5000 - 1], ids=["2^53", "5,000 digits in base 16"])

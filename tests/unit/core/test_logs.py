@@ -58,3 +58,16 @@ def test_messages_that_a_full_disk_does_not_take_are_no_errors():
     assert "error: no room" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Logging error" not in done.stderr
+
+
+def test_the_error_of_an_earlier_attempt_stays_until_one_goes_well(tmp_path):
+    """A job that Snakemake starts again may be stopped by a consequence of its first error."""
+    run(tmp_path, "DatasetError('the cause')")
+    _, log = run(tmp_path, "DatasetError('the consequence')")
+    assert "the cause" in log
+    assert "the consequence" in log
+    _, log = run(tmp_path, "SystemExit")
+    assert "the cause" in log
+    _, log = run(tmp_path, "DatasetError('another day')")
+    assert "the cause" not in log
+    assert "another day" in log

@@ -1,9 +1,11 @@
 """Launchers, provenance and the page cache."""
 
+import errno
 import os
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -101,6 +103,72 @@ def test_page_cache_is_dropped_or_it_is_said(tmp_path):
         assert answer == ("dropped" if page_cache.resident_pages(stream.fileno()) == 0 else "not_permitted")
         stream.read()
         assert page_cache.resident_pages(stream.fileno()) == (1 << 20) // os.sysconf("SC_PAGESIZE")
+
+
+NOBODY = 65534
+
+
+def as_nobody(action):
+    """Return what a function returns in a process of a user who owns nothing."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            os.write(writer, str(action()).encode())
+        except BaseException as error:
+            os.write(writer, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as stream:
+        return stream.read()
+
+
+def tells_residency(file):
+    """Whether the file system knows reads that fetch nothing."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.preadv(descriptor, [bytearray(1)], 0, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user: needs root")
+@pytest.mark.parametrize("size_bytes", [0, 100, 10_000, 40 << 20])
+def test_files_of_others_are_dropped_and_that_is_known(tmp_path, monkeypatch, size_bytes):
+    """mincore(2) calls all pages of such a file resident."""
+    file = tmp_path / "data"
+    with file.open("wb") as stream:
+        stream.write(os.urandom(size_bytes))
+        os.fsync(stream.fileno())
+    file.chmod(0o644)
+    if not tells_residency(file) or page_cache.drop_page_cache([file]) != "dropped":
+        pytest.skip("no file system here that drops pages and tells which it holds")
+    with file.open("rb") as stream:  # pytest's folders are closed to others
+        opened = [Path(f"/proc/self/fd/{stream.fileno()}")]
+        file.read_bytes()
+        assert as_nobody(lambda: page_cache.drop_page_cache(opened)) == "dropped"
+        assert page_cache.drop_page_cache(opened) == "dropped"
+        file.read_bytes()
+        monkeypatch.setattr(os, "posix_fadvise", lambda *_: None)
+        still_warm = "not_permitted" if size_bytes else "dropped"
+        assert as_nobody(lambda: page_cache.drop_page_cache(opened)) == still_warm
+        # Where nothing tells, the data count as warm.
+        monkeypatch.setattr(os, "preadv", lambda *_: unsupported())
+        assert as_nobody(lambda: page_cache.drop_page_cache(opened)) == "not_permitted"
+
+
+def unsupported():
+    raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
 
 def test_the_pages_of_all_files_are_dropped_by_several_threads(tmp_path, monkeypatch):

@@ -6,7 +6,8 @@ import shutil
 import stat
 
 import pytest
-from unit.record_factory import make_record
+from unit.campaign.result_folders import publish as lay_out
+from unit.record_factory import make_machine, make_plan, make_record
 from unit.refusals import refused
 
 from hpcai.core.errors import ConfigError, RecordError, RunRefusedError
@@ -104,6 +105,30 @@ def test_other_settings_are_refused(tmp_path, record):
     with pytest.raises(ConfigError, match=message):
         publish.refuse_changed([(tmp_path, {record.run_id: changed})])
     publish.refuse_changed([(tmp_path, {record.run_id: record.plan})])
+
+
+def test_facts_declared_later_leave_a_finished_run_as_it_is(tmp_path, record):
+    folder = tmp_path / record.run_id
+    done = publish_run(folder, record)
+    asked = record.plan.model_copy(update={"machine": make_machine(nodes=3)})
+    assert asked.digest != done.plan_digest
+    assert publish.published(folder, asked) == done
+    drawn = asked.model_copy(update={"seed": None})
+    assert publish.published(folder, drawn) == done
+
+
+def test_facts_declared_later_leave_a_finished_group_as_it_is(tmp_path):
+    plans = [make_plan(kind="weak", instances=2, repetition=number) for number in (1, 2)]
+    for number in (1, 2):
+        own = {"kind": "weak", "instances": 2, "repetition": number}
+        lay_out(tmp_path / f"i{number}", make_record(**own, record={"attempt": f"a-i{number}"}))
+    done = publish.published_group(tmp_path, plans)
+    assert len(done) == 2
+    asked = [plan.model_copy(update={"machine": make_machine(nodes=3)}) for plan in plans]
+    assert publish.published_group(tmp_path, asked) == done
+    other = [plan.model_copy(update={"machine": make_machine(memory_bytes="16 GiB")}) for plan in plans]
+    with refused(RunRefusedError, publish.OTHER_SETTINGS):
+        publish.published_group(tmp_path, other)
 
 
 def test_breakdown_is_kept_as_an_earlier_attempt(tmp_path):

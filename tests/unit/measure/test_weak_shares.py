@@ -1,5 +1,7 @@
 """The resources of each instance, and how they are passed to the launchers."""
 
+import subprocess
+
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 from unit.record_factory import make_machine, make_plan
@@ -8,7 +10,7 @@ from unit.refusals import refused
 from hpcai.core.errors import LaunchError
 from hpcai.launchers.ranks import Ranks
 from hpcai.launchers.registry import launch_command
-from hpcai.measure.weak import NEEDS_A_JOB, TOO_FEW_ACCELERATORS, TOO_FEW_NODES, share_machine
+from hpcai.measure.weak import NEEDS_A_JOB, NO_CORES, TOO_FEW_ACCELERATORS, TOO_FEW_NODES, share_machine
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
 GPUS = {"device": {"kind": "gpu"}, "accelerators_per_node": 4}
@@ -105,6 +107,28 @@ def test_too_few_nodes():
 def test_several_nodes_need_a_job(name):
     with refused(LaunchError, NEEDS_A_JOB, nodes=2, launcher=name):
         share_machine(group_plan(nodes=2, instances=1), name)
+
+
+@pytest.mark.parametrize("there", ["0 1 2 3\n", None])
+def test_a_shell_outside_of_the_nodes_asks_the_first_for_its_cores(monkeypatch, there):
+    scontrol, steps = Scontrol("there", "far"), []
+
+    def run(command, **options):
+        if command[0] == "scontrol":
+            return scontrol(command, **options)
+        steps.append(command)
+        return subprocess.CompletedProcess(command, 1 if there is None else 0, stdout=there or "", stderr="down\n")
+
+    enter_job(monkeypatch, run)
+    plan = group_plan(ranks_per_node=2, instances=3)
+    if there is None:
+        with refused(LaunchError, NO_CORES, words="down"):
+            share_machine(plan, "srun")
+    else:
+        assert [share.nodes[0].cores for share in share_machine(plan, "srun")] == [(0, 1), (2, 3), (0, 1)]
+    ((program, *words),) = steps
+    assert program == "/usr/bin/srun"
+    assert "--nodelist=there" in words
 
 
 @pytest.mark.usefixtures("job")

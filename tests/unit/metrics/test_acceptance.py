@@ -18,13 +18,18 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.config.acceptance import Acceptance
 from hpcai.metrics.acceptance import (
     ALL,
+    BANDWIDTH,
     BEST_PAIR,
     FEW_NODES,
+    LATENCY,
     NO_FLEET,
+    NO_LINK,
     NOT_ALL_NODES,
+    NOT_MADE,
     ONE_NODE,
     findings_table,
     judge_acceptance,
+    say_accepted,
     unfit_nodes,
 )
 from hpcai.metrics.statistics.fleet import FleetTest, place_in_fleet, shamos
@@ -82,7 +87,7 @@ def test_few_nodes_are_judged_by_an_assumed_spread(nodes, slowed):
     accepted = judge(simulate(random, {slowed: 0.2}, ["gemm fp32"], hosts=hosts, pairs=0))
     assert {node for node, one in verdicts(accepted).items() if one != "healthy"} == {slowed}
     assert FEW_NODES.find_in(accepted.reason)["n"] == str(nodes)
-    assert judge(simulate(random, hosts=hosts, pairs=0)).verdict == "healthy"
+    assert judge(simulate(random, hosts=hosts, pairs=1)).verdict == "healthy"
 
 
 TURNS = FleetTest(42, 0.02)
@@ -216,3 +221,52 @@ def test_unfit_nodes_failed_or_lack_what_most_others_have():
     series += [make_series("n4", "scratch", ()), make_series("n1", "gemm", (), failed=True)]
     series += [make_series("n2", "memory", ()), make_series("n3", "memory", ())]  # nobody has it
     assert unfit_nodes(series) == {"n1", "n4"}
+
+
+LATE = {"reason": "no time", "tried": False}
+
+
+def skipped(number, nodes):
+    """Return a round of pairs that had no time."""
+    return [
+        make_series(f"round {number}", measure, (), kind="pair", nodes=nodes, **LATE)
+        for measure in (LATENCY, BANDWIDTH)
+    ]
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_several_nodes_without_a_measured_link_are_not_healthy(rows):
+    measured = simulate(np.random.default_rng(12), hosts=HOSTS[:4], pairs=0)
+    late = [one for number in (1, 2) for one in skipped(number, HOSTS[:4])] if rows else []
+    accepted = judge(measured.model_copy(update={"series": (*measured.series, *late)}))
+    assert accepted.verdict == "suspicious"
+    assert NO_LINK.find_in(accepted.reason) == {"n": "4"}
+    assert set(verdicts(accepted).values()) == {"healthy"}
+    assert set(verdicts(accepted, "pair").values()) == ({"not_measured"} if rows else set())
+    measures = f"pair ({LATENCY}), pair ({BANDWIDTH})"
+    expected = {"n": "2", "reason": "no time", "measures": measures} if rows else None
+    assert NOT_MADE.find_in(accepted.reason) == expected
+    assert ("not_measured: 2 of kind pair" in say_accepted(accepted)) == rows
+
+
+def test_rounds_that_had_no_time_are_not_broken_beside_measured_ones():
+    measured = simulate(np.random.default_rng(12), hosts=HOSTS[:4], pairs=2)
+    accepted = judge(measured.model_copy(update={"series": (*measured.series, *skipped(3, HOSTS[:4]))}))
+    assert accepted.verdict == "healthy"
+    assert verdicts(accepted, "pair")["round 3"] == "not_measured"
+    assert NO_LINK.find_in(accepted.reason) is None
+    assert NOT_MADE.find_in(accepted.reason)["measures"].count("in part") == 2
+
+
+def test_what_nobody_has_is_named_with_its_reason_and_what_failed_is_not():
+    values = (1.0, 1.01, 0.99)
+    series = [make_series("n1", "gemm fp32", values), make_series("n1", "scratch read", (), reason="in memory")]
+    series += [make_series("n1", "training", (), reason="crashed", failed=True)]
+    accepted = judge(make_measured(series, ["n1"]))
+    assert NOT_MADE.find_in(accepted.reason) == {"n": "1", "reason": "in memory", "measures": "node (scratch read)"}
+    assert accepted.verdict == "broken"
+
+
+def test_nodes_without_time_are_not_unfit():
+    series = [make_series(host, "training", (1.0, 2.0)) for host in ("n1", "n2")]
+    assert unfit_nodes([*series, make_series("n3", "training", (), **LATE)]) == set()

@@ -2,14 +2,30 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from unit.record_factory import make_machine, make_provenance, make_record, make_study
+from unit.refusals import refused
+from unit.score_factory import make_power, make_scores
 
+from hpcai.catalogue.points import POINT
 from hpcai.core.disturbance import Disturbance
-from hpcai.metrics.reproducibility import FULL, ITEMS, RAISE, REPEAT_POINTS, judge_record, reproducibility_table
+from hpcai.core.errors import RecordError
+from hpcai.metrics.reproducibility import (
+    FULL,
+    ITEMS,
+    MEASURED,
+    RAISE,
+    REPEAT_POINTS,
+    judge_record,
+    lacks_power,
+    reproducibility_table,
+    runs_of_studies,
+)
+from hpcai.metrics.run_tables import RUN_TWICE
 from hpcai.records.run import Artefact, RunRecord
 
 PEAK = {"fp32": {"rate_flop_per_s": "1 TFLOP/s", "source": "data sheet"}}
@@ -95,19 +111,58 @@ def test_a_point_has_the_fewest_points_of_its_runs_and_its_share_of_repeats() ->
     assert RAISE["few_repeats"].find_in(one["advice"]) is not None
 
 
-def test_measured_power_counts_like_declared_power() -> None:
+def test_measured_power_counts_like_declared_power(tmp_path: Path) -> None:
     records = make_study((1, 2), repeats=1)
-    table = reproducibility_table(records, power_at("n1x1", math.nan, 100.0)).set_index("scale")
+    table = reproducibility_table(records, scores_of(tmp_path, records, rapl=100.0, nvml=math.nan)).set_index("scale")
     assert table["power_points"].to_dict() == {"n1x1": 4, "n1x2": 0}
+    assert lacks_power(table)
+    assert not lacks_power(table.loc[["n1x1"]])
 
 
-def test_a_meter_without_power_measured_none() -> None:
+def test_a_meter_without_power_measured_none(tmp_path: Path) -> None:
     records = make_study((1,), repeats=1)
-    (points,) = reproducibility_table(records, power_at("n1x1", math.nan, 0.0))["power_points"]
+    (points,) = reproducibility_table(records, scores_of(tmp_path, records, rapl=0.0, nvml=math.nan))["power_points"]
     assert points == 0
 
 
-def power_at(scale: str, *watts: float) -> pd.DataFrame:
-    """Return the view of power of one scale, with one row per meter."""
-    point = {"benchmark": "cosmoflow_tiny", "variant": "fp32", "engine": "horovod", "scale": scale}
-    return pd.DataFrame([{**point, "mean_power_w": one} for one in watts])
+GPU = {"device": {"kind": "gpu"}, "accelerators_per_node": 4}
+
+
+@pytest.mark.parametrize(("nodes", "machine", "points"), [(1, {}, 4), (4, {}, 0), (1, GPU, 0)])
+def test_power_that_the_scores_refuse_has_no_points(
+    tmp_path: Path, nodes: int, machine: dict[str, Any], points: int
+) -> None:
+    """RAPL of one node is neither the power of four nor that of accelerators."""
+    records = [make_record(nodes=nodes, machine=make_machine(**machine))]
+    (found,) = reproducibility_table(records, scores_of(tmp_path, records, rapl=100.0))["power_points"]
+    assert found == points
+
+
+def test_a_run_without_a_score_does_not_hide_the_power_of_the_others(tmp_path: Path) -> None:
+    records = [make_record("failed"), make_record(repetition=2)]
+    scores = scores_of(tmp_path, records, rapl=100.0)
+    assert scores.set_index("run_id")["power_method"].isin([MEASURED]).to_list() == [False, True]
+    (points,) = reproducibility_table(records, scores)["power_points"]
+    assert points == 4
+
+
+def test_runs_of_two_machines_or_studies_are_no_repeats_of_each_other() -> None:
+    other = make_machine(name="otherbox")
+    records = {Path(name): make_record(**plan) for name, plan in
+               {"a": {}, "b": {"machine": other}, "c": {"study": "later"}, "d": {"repetition": 2}}.items()}  # fmt: skip
+    studies = runs_of_studies(records.items())
+    assert {key: [path.name for path in runs] for key, runs in studies.items()} == {
+        ("default", "testbox"): ["a", "d"],
+        ("default", "otherbox"): ["b"],
+        ("later", "testbox"): ["c"],
+    }
+    with refused(RecordError, RUN_TWICE):
+        runs_of_studies([*records.items(), (Path("e"), records[Path("a")])])
+
+
+def scores_of(folder: Path, records: list[RunRecord], **watts: float) -> pd.DataFrame:
+    """Return the scores of runs; the meters told the power at the smallest scale."""
+    first = records[0].plan
+    point = {name: getattr(first.point, name) for name in POINT}
+    power = pd.concat([make_power(point, meter, mean_power_w) for meter, mean_power_w in watts.items()])
+    return make_scores(folder, records, machine=first.machine, power=power)["run_scores"]

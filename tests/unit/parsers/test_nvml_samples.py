@@ -4,7 +4,7 @@ import pytest
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.parsers.findings import LEFT_OUT
-from hpcai.parsers.nvml_samples import NO_NUMBERS, read_nvml_samples
+from hpcai.parsers.nvml_samples import MONOTONIC, NO_NUMBERS, WALL, read_nvml_samples
 
 TEXT = "monotonic_s,index,power_mw\n" + "".join(
     f"{100 + tick / 10:.6f},{index},{200_000 + index}\n" for tick in range(5) for index in (0, 1)
@@ -26,6 +26,14 @@ def test_power_and_counter_in_si(tmp_path):
     counted = read(tmp_path, "monotonic_s,index,power_mw,energy_mj\n1.0,0,5000,7000\n2.0,0,,12000\n")
     assert counted.table["energy_j"].to_list() == [7, 12]
     assert counted.table["power_w"].isna().to_list() == [False, True]
+
+
+def test_samples_tell_their_clock(tmp_path):
+    wall = read(tmp_path, TEXT.replace("monotonic_s", "wall_s"))
+    assert wall.facts["clock"] == WALL
+    own = read(tmp_path, TEXT)
+    assert own.facts["clock"] == MONOTONIC
+    assert wall.table.equals(own.table)
 
 
 def test_windows_line_ends_are_line_ends(tmp_path):

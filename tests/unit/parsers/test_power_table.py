@@ -71,6 +71,20 @@ def test_times_that_can_be_read_in_one_way(table, times):
     assert reading.table["time_s"].to_list() == [0, 1]
 
 
+SPRING = ("2026-03-29T01:59:58+01:00", "2026-03-29T01:59:59+01:00", "2026-03-29T03:00:00+02:00")
+"""What `date -Iseconds` prints around the change to summer time."""
+AUTUMN = ("2026-10-25T02:59:58+02:00", "2026-10-25T02:59:59+02:00", "2026-10-25T02:00:00+01:00")
+TWO_ZONES = ("2026-05-05T17:14:50Z", "2026-05-05T19:14:51+02:00", "2026-05-05T17:14:52Z")
+
+
+@pytest.mark.parametrize("stamps", [SPRING, AUTUMN, TWO_ZONES])
+def test_times_with_an_offset_are_moments(table, stamps):
+    rows = "".join(f"{stamp},1\n" for stamp in stamps)
+    reading = read_power_table(table(f"timestamp,GPU0 [W]\n{rows}"))
+    assert reading.is_whole
+    assert reading.table["time_s"].to_list() == [0, 1, 2]
+
+
 @pytest.mark.parametrize(("name", "factor"), [("time_s", 1), ("time [ms]", 1e-3), ("timestamp_us", 1e-6)])
 def test_times_with_a_unit_stand_as_they_are(table, name, factor):
     reading = read_power_table(table(f"{name}\tGPU0 [W]\n10\t1\n20\t2\n"))

@@ -7,7 +7,7 @@ from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.findings import LEFT_OUT
-from hpcai.parsers.rapl import LARGE_GAP, LARGE_STEP, read_rapl, unwrap
+from hpcai.parsers.rapl import LARGE_GAP, LARGE_STEP, NO_MEMORY, read_rapl, unwrap
 
 RANGE = 262_143_328_850
 HEADER = "monotonic_s,domain,energy_uj,max_energy_range_uj\n"
@@ -39,6 +39,17 @@ def test_domains_inside_a_package_are_not_added(tmp_path):
     summary = power_summary(read(tmp_path, TEXT).table, "rapl")
     assert summary.energy_j == pytest.approx(190 + 19)
     assert summary.mean_power_w == pytest.approx(110)
+
+
+def test_the_memory_of_each_package_is_added_and_its_absence_is_said(tmp_path):
+    domains = ("package-0", "package-1", "dram-0:1", "dram-1:1", "psys-2")
+    rows = [f"{tick},{domain},{tick * 10_000_000},{RANGE}\n" for tick in range(4) for domain in domains]
+    reading = read(tmp_path, HEADER + "".join(rows))
+    assert reading.is_whole
+    assert power_summary(reading.table, "rapl").mean_power_w == pytest.approx(40)
+    without = read(tmp_path, HEADER + "".join(row for row in rows if "dram" not in row))
+    assert without.reasons == (NO_MEMORY(),)
+    assert power_summary(without.table, "rapl").mean_power_w == pytest.approx(20)
 
 
 @pytest.mark.parametrize("tick", [0, 7, 19])

@@ -32,6 +32,7 @@ def test_steps_are_put_on_the_wall_clock(tmp_path):
     assert steps["start_s"].to_list() == [1000 + start for start in STEPS_S]
     assert steps["duration_s"].to_list() == [0.5] * len(STEPS_S)
     assert profile.training_windows_s() == [(STEPS_S[0], STEPS_S[-1] + 0.5)]
+    assert profile.training_windows_s(wall_clock=True) == [(1000 + STEPS_S[0], 1000 + STEPS_S[-1] + 0.5)]
 
 
 def test_evaluations_between_epochs_are_no_training(tmp_path):

@@ -134,3 +134,15 @@ def test_the_worst_comes_first_whatever_it_is():
         io=[read("staging", 1e9)], ceilings=FAST_LOCAL, communication=[exchange(9 * reaches(4.0**6))], links=link()
     )
     assert list(found["ratio"]) == pytest.approx([9, 5])
+
+
+@pytest.mark.parametrize(("precision", "is_above"), [("fp32", True), ("tf32", False)])
+def test_a_training_is_held_by_the_products_of_its_precision(precision, is_above):
+    ceilings = [
+        {"kind": "gemm", "precision": name, "threads": 1, "value": rate, "unit": "FLOP/s", "source": f"{name}.json"}
+        for name, rate in (("fp32", 1e9), ("tf32", 8e9))
+    ]
+    trained = {**make_point("b", variant="v"), "method": "formula", "rate_flop_per_s": 4e9}
+    views = {name: as_view(name, {"work": [trained], "ceilings": ceilings}.get(name, [])) for name in VIEWS}
+    found = inconsistencies_view(views, SCALES.assign(precision=precision), make_machine())
+    assert list(found["roof"]) == ([2e9] if is_above else [])

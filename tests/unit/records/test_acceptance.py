@@ -28,6 +28,8 @@ def accept(tmp_path):
 
     def write(hours=1.0, **changes):
         series = [make_series(host, "gemm fp32", (1.0, 1.0, 1.0)) for host in ("n1", "n2")]
+        link = {"kind": "pair", "nodes": ("n1", "n2")}
+        series.append(make_series("n1 + n2", "allreduce latency", (1.0, 1.0, 1.0), **link))
         accepted = judge_acceptance(make_measured(series, ["n1", "n2"]), "0" * 64, "x.json")
         ended = datetime.now(UTC) - timedelta(hours=hours)
         path = tmp_path / "acceptance.json"

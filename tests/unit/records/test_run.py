@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from unit.record_factory import make_record
 
 from hpcai.records.run import RunRecord
+from hpcai.rules.verdict import Finding, Verdict
 
 
 def test_facts_are_those_that_were_observed():
@@ -46,3 +47,17 @@ def test_converged_needs_an_epoch_at_the_target():
         epoch["quality"] = 0.9
     with pytest.raises(ValidationError, match="no epoch reached the target"):
         RunRecord.model_validate_json(json.dumps(data))
+
+
+@pytest.mark.parametrize(("kind", "kept"), [({"kind": "weak", "instances": 5}, False), ({"kind": "profiled"}, True)])
+def test_earlier_versions_took_instances_of_groups_for_profiled_runs(kind, kept):
+    found = Finding(rule="timed", sentence="profiled, not timed", section="11")
+    other = Finding(rule="caches_cleared", sentence="page cache not cleared", section="6.1")
+    verdicts = [
+        Verdict(suite="mlperf_hpc", level=level, valid=False, deviations=deviations).model_dump()
+        for level, deviations in (("closed", (found, other)), ("open", (found,)))
+    ]
+    data = {**json.loads(make_record(**kind).model_dump_json()), "verdicts": verdicts}
+    closed, opened = RunRecord.model_validate_json(json.dumps(data)).verdicts
+    assert (closed.deviations, closed.valid) == ((found, other) if kept else (other,), False)
+    assert (opened.deviations, opened.valid) == ((found,) if kept else (), not kept)

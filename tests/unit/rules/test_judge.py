@@ -25,6 +25,8 @@ DECLARED = {
     "open": set(),
 }
 """Rules that this library declares not to check, because only the committee has the facts."""
+FLAGGED = {"image_classification": {"image_classification_boxes"}}
+"""Flags of runs that keep all rules: verified data are downloaded, and downloaded images have no boxes."""
 OPEN_CHOICES = {"cosmoflow_augmentation", "cosmoflow_decay", "gradient_skipping"}
 """Rules of the closed division that files for the open division break."""
 CASES = [
@@ -55,7 +57,7 @@ def rules_found(verdicts, level):
 def test_a_run_that_keeps_all_rules_breaks_none(workload):
     for verdict in judge(official_plan(workload), official_facts(workload)):
         assert {finding.rule for finding in verdict.deviations} <= DECLARED[verdict.level]
-        assert verdict.flags == ()
+        assert {finding.rule for finding in verdict.flags} == FLAGGED.get(workload, set())
 
 
 @pytest.mark.parametrize(
@@ -165,3 +167,21 @@ def test_a_verdict_is_valid_exactly_without_deviations():
         Verdict(suite="mlperf_hpc", level="closed", valid=True, deviations=(finding,))
     with pytest.raises(ValidationError, match="exactly if nothing deviates"):
         Verdict(suite="mlperf_hpc", level="closed", valid=False)
+
+
+@pytest.mark.parametrize(
+    "workload", [name for name in BENCHMARKS if official_plan(name).benchmark.suite == "mlperf_hpc"]
+)
+def test_an_instance_of_a_weak_scaling_group_is_a_whole_training(workload):
+    for kind, timed in (({"kind": "weak", "instances": 5}, True), ({"kind": "profiled", "max_steps": 5}, False)):
+        for verdict in judge(official_plan(workload, **kind), official_facts(workload)):
+            assert ("timed" not in {finding.rule for finding in verdict.deviations}) == timed
+            assert verdict.valid == timed
+
+
+@pytest.mark.parametrize(("source", "is_flagged"), [("downloaded", True), ("existing", False), ("generated", False)])
+def test_downloaded_images_are_flagged_at_every_level_because_they_have_no_boxes(source, is_flagged):
+    facts = official_facts("image_classification").model_copy(update={"data_source": source})
+    for verdict in judge(official_plan("image_classification"), facts):
+        assert ("image_classification_boxes" in {flag.rule for flag in verdict.flags}) == is_flagged
+    assert "image_classification_boxes" not in rules_found(judge(official_plan("extreme_weather"), facts), "free")

@@ -16,7 +16,7 @@ from hpcai.catalogue.points import POINT
 from hpcai.core.messages import Message
 from hpcai.metrics.scores.validity import NO_RESULT, RunCounts, join_reasons, no_result, too_few
 from hpcai.metrics.scores.vflops import compute_vflops
-from hpcai.metrics.scores.window import choose_window, score_windows
+from hpcai.metrics.scores.window import find_window
 from hpcai.metrics.statistics.summaries import Sample, Statistic
 from hpcai.rules.table import ResultRules, rules_of
 
@@ -119,11 +119,9 @@ def choose_runs(group: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     if rules.more != "window" or len(group) <= demanded:
         return group, ""
     starts = list(zip(group["started_utc"], group["repetition"], strict=True))
-    order = sorted(range(len(group)), key=starts.__getitem__)
-    reached = zip(group["outcome"], group["time_to_train_s"].astype(float), strict=True)
-    times = [time if outcome == "converged" else math.inf for outcome, time in reached]
-    window = choose_window(score_windows([times[place] for place in order], demanded), len(group), demanded)
-    return group.iloc[sorted(order[window.first : window.first + window.length])], window.note
+    times = group["time_to_train_s"].astype(float).where(group["outcome"] == "converged")
+    chosen, note = find_window(starts, times, demanded)
+    return group.iloc[sorted(chosen)], note
 
 
 def score_basis(group: pd.DataFrame) -> tuple[str, pd.Series]:

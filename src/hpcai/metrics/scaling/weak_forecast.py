@@ -79,7 +79,9 @@ def instances_of_machine(machine: Machine, point: Point) -> int:
     return Sharing.of(machine, point.nodes, point.ranks_per_node, 1).most_instances(machine.nodes)
 
 
-def forecast_groups(groups: Mapping[str, Sequence[RunRecord]], contention: pd.DataFrame) -> pd.DataFrame:
+def forecast_groups(
+    groups: Mapping[str, Sequence[RunRecord]], contention: pd.DataFrame, machine: Machine | None = None
+) -> pd.DataFrame:
     """Return the scores of weak-scaling groups extrapolated to their whole machine.
 
     Parameters
@@ -88,6 +90,8 @@ def forecast_groups(groups: Mapping[str, Sequence[RunRecord]], contention: pd.Da
         Records of the instances by the file of their group.
     contention
         The table `contention`.
+    machine
+        As its file describes it now, with the nodes that it has; None: as when each group was measured.
 
     Returns
     -------
@@ -100,13 +104,13 @@ def forecast_groups(groups: Mapping[str, Sequence[RunRecord]], contention: pd.Da
         If a group's file is damaged.
     """
     ratios = dict(zip(contention.get("source", ()), contention.get("contention_ratio", ()), strict=True))
-    rows = [_row(path, records, float(ratios.get(path, math.nan))) for path, records in sorted(groups.items())]
+    rows = [_row(path, records, float(ratios.get(path, math.nan)), machine) for path, records in sorted(groups.items())]
     return pd.DataFrame(rows, columns=list(columns_of("weak_forecasts")))
 
 
-def _row(path: str, records: Sequence[RunRecord], ratio: float) -> dict[str, Any]:
+def _row(path: str, records: Sequence[RunRecord], ratio: float, machine: Machine | None) -> dict[str, Any]:
     group, plan = read_part(WeakGroup, Path(path)), records[0].plan
-    whole = instances_of_machine(plan.machine, plan.point)
+    whole = instances_of_machine(machine or plan.machine, plan.point)
     counted = list(group.counted_results())
     row = {name: getattr(plan.point, name) for name in POINT} | {
         "nodes": plan.point.nodes,

@@ -92,10 +92,11 @@ def declared_peak(
     NaN and the reason if precision, number of devices or peak are undeclared: peaks are never inferred.
     """
     wanted = precision or result.precision
-    peak = published.machines[result.machine].peaks.get(wanted) if wanted else None
-    if peak is None or result.ranks is None:
+    machine = published.machines[result.machine]
+    peak, devices = machine.peaks.get(wanted) if wanted else None, machine.devices_of(result.nodes, result.ranks)
+    if peak is None or devices is None:
         return _NAN, NO_PEAK()
-    return peak.rate_flop_per_s * result.ranks, str(peak.source)
+    return peak.rate_flop_per_s * devices, str(peak.source)
 
 
 def declared_scores(published: Published) -> pd.DataFrame:

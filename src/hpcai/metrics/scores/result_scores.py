@@ -50,7 +50,8 @@ PEAK_SOURCE = Message("result_scores.peak_source", "machine file, {precision}: {
 ABOVE_PEAK = Message(
     "result_scores.above_peak",
     "no ratio to the peak: FLOPS are {ratio:.3g} times the declared {precision} peak, more than {tolerance:g} % "
-    "above: the peak is for another precision or device (such as TF32 in fp32 runs), or the work is overcounted",
+    "above: the peak is for another precision or device (earlier versions took TF32 for fp32 on GPUs), or the "
+    "work is overcounted",
 )
 _INTERVALS = {
     "train_rate_samples_per_s": ("train_rate_low_samples_per_s", "train_rate_high_samples_per_s"),
@@ -297,13 +298,13 @@ def _timing(runs: pd.DataFrame) -> tuple[str, list[str]]:
 
 
 def _peak(row: Mapping[str, Any], machine: Machine | None) -> tuple[dict[str, Any], list[str]]:
-    """Return the declared peak of all ranks in the precision used, and why there is no ratio to it."""
+    """Return the declared peak of all devices used in their precision, and why there is no ratio to it."""
     precision: Precision = row["precision"]
     peak = machine.device.peaks.get(precision) if machine is not None else None
-    if peak is None:
+    if machine is None or peak is None:
         why = NO_PEAK(precision=precision)
         return {"peak_flop_per_s": _NAN, "peak_ratio": _NAN, "peak_source": ""}, [why]
-    total = peak.rate_flop_per_s * row["ranks"]
+    total = peak.rate_flop_per_s * machine.devices_of(row["nodes"], row["ranks"])
     ratio, source = row["rate_flop_per_s"] / total, PEAK_SOURCE(precision=precision, source=peak.source)
     found = {"peak_flop_per_s": total, "peak_ratio": ratio, "peak_source": source}
     if not ratio > 1 + TOLERANCE_RATIO:

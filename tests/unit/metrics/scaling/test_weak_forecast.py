@@ -120,3 +120,12 @@ def test_instances_of_several_nodes_each_have_their_own() -> None:
     sizes = ((1, 1), (1, 3), (3, 4), (3, 2), (2, 1))
     points = [make_record(nodes=nodes, ranks_per_node=ranks).plan.point for nodes, ranks in sizes]
     assert [instances_of_machine(machine, point) for point in points] == [28, 7, 2, 4, 12]
+
+
+def test_the_whole_machine_is_that_of_its_file_now(tmp_path: Path) -> None:
+    path = tmp_path / "group.json"
+    write_sealed(group_of([90.0, 100.0, 110.0, 120.0]), path)
+    contention = pd.DataFrame({"source": [str(path)], "contention_ratio": [0.9]})
+    groups = {str(path): [make_record(machine=make_machine(nodes=8, ranks_per_node=4))]}
+    row = forecast_groups(groups, contention, make_machine(nodes=7, ranks_per_node=4)).iloc[0]
+    assert row["whole_instances"] == 28

@@ -136,6 +136,14 @@ def test_peaks_are_declared_or_absent_never_inferred():
     assert declared_peak(published.results[0], published, "fp32")[0] == 2e12
 
 
+@pytest.mark.parametrize(("devices", "expected"), [(None, 8e12), (8, 8e12), (4, 4e12), (1, 1e12)])
+def test_processes_that_share_a_device_have_its_peak_once(devices, expected):
+    published = make_published({"nodes": 1, "ranks": 8, "precision": "fp32"})
+    box = published.machines["box"].model_copy(update={"devices_per_node": devices})
+    published = published.model_copy(update={"machines": {"box": box}})
+    assert declared_peak(published.results[0], published)[0] == expected
+
+
 def test_a_rate_that_cannot_be_found_is_nan_with_its_reason():
     published = make_published({"quality": 0.8})
     rate = declared_rate(published.results[0], published)

@@ -13,6 +13,7 @@ from unit.record_factory import make_machine, make_official_plan, make_record, m
 from unit.score_factory import FLOP_PER_SAMPLE, QUALITIES, Tables, make_power, make_scores, make_trials
 
 from hpcai.catalogue.tables import kind_of
+from hpcai.metrics.reproducibility import reproducibility_table
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
 from hpcai.metrics.run_tables import write_table
 from hpcai.metrics.scores import best_results, result_scores, validity
@@ -223,6 +224,24 @@ def test_score_lies_within_its_trials(trials: Tables, speeds: list[float], quali
     assert scored["quality_coefficient_ratio"].min() * (1 - 1e-9) <= coefficient
     assert coefficient <= scored["quality_coefficient_ratio"].max() * (1 + 1e-9)
     assert score["quality_coefficient_capped_ratio"] <= min(1.0, coefficient) * (1 + 1e-12)
+
+
+def test_the_peak_of_shared_accelerators_counts_once(tmp_path: Path) -> None:
+    peaks = {"fp32": {"rate_flop_per_s": "15.7 TFLOP/s", "source": "data sheet, 2020-01-01"}}
+    device = {"kind": "gpu", "peaks": peaks, "shared_by_ranks": True}
+    machine = make_machine(accelerators_per_node=1, device=device)
+    made = make_scores(tmp_path, make_trials(1, ranks_per_node=2), machine=machine)["scores"]
+    assert made["peak_flop_per_s"].tolist() == [15.7e12]
+
+
+def test_facts_declared_between_two_runs_count_for_both(tmp_path: Path) -> None:
+    peaks = {"fp32": {"rate_flop_per_s": "15.7 TFLOP/s", "source": "data sheet, 2020-01-01"}}
+    later = make_machine(nodes=3, device={"kind": "cpu", "peaks": peaks})
+    records = [make_trials(1)[0], make_trials(2, machine=later)[1]]
+    made = make_scores(tmp_path, records, machine=later)
+    assert len(made["runs"]) == len(made["run_scores"]) == 2
+    assert made["scores"][["n", "peak_flop_per_s"]].to_dict("records") == [{"n": 2, "peak_flop_per_s": 15.7e12}]
+    assert len(reproducibility_table(records)) == 1
 
 
 def test_the_peak_is_that_of_the_precision_used(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.metrics.scores.window import CHOSEN, TOO_FEW, choose_window, score_windows
+from hpcai.metrics.scores.window import CHOSEN, TOO_FEW, choose_window, find_window, score_windows
 
 
 def test_all_runs_where_there_are_not_more_than_the_rules_count():
@@ -38,3 +38,12 @@ def test_scores_of_windows_leave_out_the_extremes_and_one_run_may_have_missed():
     times = [math.inf, 10.0, 20.0, 40.0, 30.0, math.inf, math.inf]
     assert score_windows(times, 5) == [30.0, 30.0, math.inf]
     assert score_windows(times, 8) == []
+
+
+def test_runs_without_a_time_are_infinitely_slow_and_the_order_is_that_of_their_start():
+    starts = [("d", 1), ("a", 1), ("a", 2), ("b", 1), ("c", 1), ("e", 1)]
+    times = [10.0, None, math.nan, 20.0, 30.0, 40.0]
+    places, note = find_window(starts, times, 5)
+    assert places == [1, 2, 3, 4, 0]
+    assert CHOSEN.find_in(note)
+    assert find_window(starts[:3], times[:3], 5) == ([1, 2, 0], TOO_FEW(runs=3, needed=5))
