@@ -111,6 +111,7 @@ def _published() -> tuple[pd.DataFrame, pd.DataFrame]:
             "system": f"x{place}", "scaling": "strong", "global_batch_samples": batch, "train_samples": 524288.0,
             "epochs": epochs, "epochs_std": 0.1, "kept": 8, "run_s": 100.0 + place, "epoch_s": 1.0, "units": 8,
             "compute_s": 90.0, "staging_share_ratio": 0.0, "evaluations": epochs, "same_runs_as": "",
+            "quality_target": 0.124, "started_utc": "2023-06-01T00:00:00Z",
         }
         for place, (method, batch, epochs) in enumerate(
             [("published", 256, 10.0), ("published", 1024, 20.0), ("published", 4096, 40.0), ("measured", 16, 900.0)]
