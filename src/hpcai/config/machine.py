@@ -271,9 +271,13 @@ class Machine(Settings):
         """Environment modules of the computing jobs."""
         return self.software.modules if self.software else ()
 
+    def accelerators_of(self, nodes: int, ranks: int) -> int:
+        """Return the accelerators that ranks on some nodes use: one each, but no more than the nodes have."""
+        return min(ranks, nodes * self.accelerators_per_node)
+
     def devices_of(self, nodes: int, ranks: int) -> int:
-        """Return the devices that the ranks on some nodes use: one each, but no more accelerators than nodes have."""
-        return min(ranks, nodes * self.accelerators_per_node) if self.accelerators_per_node else ranks
+        """Return the devices that ranks on some nodes use: accelerators, or each rank's share of a processor."""
+        return self.accelerators_of(nodes, ranks) if self.accelerators_per_node else ranks
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:

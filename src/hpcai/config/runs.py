@@ -217,7 +217,7 @@ class RunPlan(Settings):
     @property
     def accelerators_per_node(self) -> int:
         """Accelerators that the run uses per node, shared or not; none on processors."""
-        return self.machine.devices_of(1, self.point.ranks_per_node) if self.machine.device.kind == "gpu" else 0
+        return self.machine.accelerators_of(1, self.point.ranks_per_node)
 
     @property
     def local_batch(self) -> int:

@@ -62,8 +62,7 @@ def units_of(record: RunRecord, nodes: int, ranks: int) -> int:
 
     A record does not tell how many processors a node has, and how many ranks share one is everybody's choice.
     """
-    machine = record.plan.machine
-    return machine.devices_of(nodes, ranks) if machine.accelerators_per_node else nodes
+    return record.plan.machine.accelerators_of(nodes, ranks) or nodes
 
 
 def settings_of(record: RunRecord, row: Row) -> tuple[tuple[str, Value], ...]:

@@ -133,6 +133,4 @@ def _time_to_train_all(counted: Sequence[Instance]) -> float | None:
 
 
 def _extent(record: RunRecord, nodes: int, ranks: int) -> Extent:
-    machine = record.plan.machine
-    used = machine.devices_of(nodes, ranks) if machine.accelerators_per_node else 0
-    return Extent(nodes=nodes, ranks=ranks, accelerators=used)
+    return Extent(nodes=nodes, ranks=ranks, accelerators=record.plan.machine.accelerators_of(nodes, ranks))
