@@ -62,6 +62,8 @@ def main() -> None:
             Environment(venv, asked.lock).update(asked)
         except SetUpError as error:
             sys.exit(failure(error))
+        except cuda.UnusableError as error:
+            sys.exit(f"{error}.")
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:

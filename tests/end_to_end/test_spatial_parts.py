@@ -49,6 +49,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 SLOW = [
+    ("jax", 4, 4, {}),
+    ("jax", 2, 4, {"point": {"accumulation": 2}}),
+    ("jax", 2, 2, {"staging": {"place": "none"}}),
     ("tensorflow", 2, 2, {}),
     ("tensorflow", 4, 4, {}),
     ("horovod", 4, 4, {}),
@@ -63,23 +66,29 @@ SLOW = [
 
 
 def require_parts_train_as_whole(data: Prepared, engine: str, parts: int, ranks: int, changes: Any) -> None:
-    """Compare with as many ranks as there are replicas, whose samples are whole: they draw the same dropout."""
+    """Compare with as many ranks as there are replicas, whose samples are whole: they draw the same dropout.
+
+    Engines of TensorFlow are compared with Horovod. JAX has dropout of its own.
+    """
     layers, name = LAYERS[parts], f"{engine}_{parts}_{ranks}_{'_'.join(changes)}"
     point = {"engine": engine, **changes.get("point", {})}
     run = trained(data, name, plan(ranks, layers, parts, **{**changes, "point": point}))
-    require_same(run, whole(data, layers, ranks // parts, changes), ranks)
+    require_same(run, whole(data, engine, layers, ranks // parts, changes), ranks)
 
 
-def whole(data: Prepared, layers: int, ranks: int, changes: Any) -> Run:
+def whole(data: Prepared, engine: str, layers: int, ranks: int, changes: Any) -> Run:
     """Return how ranks with whole samples train; what was run once is kept."""
-    name = f"whole_{layers}_{ranks}_{'_'.join(changes)}"
+    backend = "jax" if engine == "jax" else "horovod"
+    name = f"whole_{backend}_{layers}_{ranks}_{'_'.join(changes)}"
     if (data.folder / name / "training.json").exists():
         return Run(data.folder / name, 0, "", 0.0)
-    return trained(data, name, plan(ranks, layers, **changes))
+    point = {"engine": backend, **changes.get("point", {})}
+    return trained(data, name, plan(ranks, layers, **{**changes, "point": point}))
 
 
-def test_two_parts_train_as_whole_samples(data: Prepared) -> None:
-    require_parts_train_as_whole(data, "horovod", 2, 2, {})
+@pytest.mark.parametrize("engine", ["horovod", "jax"])
+def test_two_parts_train_as_whole_samples(data: Prepared, engine: str) -> None:
+    require_parts_train_as_whole(data, engine, 2, 2, {})
 
 
 @pytest.mark.slow
@@ -89,9 +98,9 @@ def test_parts_and_replicas_train_as_whole_samples(data: Prepared, case: Any) ->
 
 
 @pytest.mark.slow
-def test_two_parts_in_bfloat16_train_nearly_as_whole_samples(data: Prepared) -> None:
+@pytest.mark.parametrize("engine", ["horovod", "tensorflow", "jax"])
+def test_two_parts_in_bfloat16_train_nearly_as_whole_samples(data: Prepared, engine: str) -> None:
     """Rounding differs, for convolutions of other shapes, and grows with the steps; what is wrong shows at once."""
-    runs = [
-        trained(data, f"bf16_{parts}", plan(parts, LAYERS[2], parts, point={"precision": "bf16"})) for parts in (1, 2)
-    ]
+    point = {"precision": "bf16", "engine": engine}
+    runs = [trained(data, f"bf16_{engine}_{parts}", plan(parts, LAYERS[2], parts, point=point)) for parts in (1, 2)]
     np.testing.assert_allclose(runs[1].losses[:4], runs[0].losses[:4], rtol=0.02)

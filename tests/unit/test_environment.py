@@ -228,6 +228,21 @@ def test_mpi_that_cannot_be_compiled_with_gives_one_sentence(monkeypatch):
         install.check_machine(Namespace(mpi="yes"))
 
 
+def test_mpi_for_a_finished_environment_on_an_old_driver_gives_one_sentence(tmp_path, monkeypatch):
+    install = load("install")
+    monkeypatch.setattr(install.horovod_wheel, "mpi_is_here", lambda: True)
+    monkeypatch.setattr(install.Environment, "is_usable", lambda _: True)
+    monkeypatch.setattr(install.cuda, "site_toolkit", lambda: None)
+    monkeypatch.setattr(install.cuda, "driver", lambda: 550)
+    environment = install.Environment(tmp_path, "cuda")
+    environment.mark(**environment.wanted, lock="requirements-cuda.lock", wheel="without MPI", mpi=False)
+    before = (tmp_path / install.STATE).read_text()
+    monkeypatch.setattr(sys, "argv", ["install.py", str(tmp_path), "--mpi", "yes"])
+    with pytest.raises(SystemExit, match=r"580 .* 550"):
+        install.main()
+    assert (tmp_path / install.STATE).read_text() == before
+
+
 @pytest.mark.parametrize(
     ("known", "same_lock", "there", "asked", "chosen"),
     [

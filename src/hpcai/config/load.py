@@ -27,7 +27,7 @@ NO_STUDY = Message(
 NO_FP16 = Message("load.no_fp16", "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
 NO_TF32 = Message("load.no_tf32", "fp32 or bf16: processors have no TF32")
 NO_FP16_BY_JAX = Message("load.no_fp16_by_jax", "fp32, tf32 or bf16: the engine jax has no loss scaling")
-NOT_BY_JAX = Message("load.not_by_jax", "1: the engine jax leaves messages to XLA and has whole samples")
+NOT_BY_JAX = Message("load.not_by_jax", "1: the engine jax leaves messages to XLA")
 OTHER_ENGINE = Message("load.other_engine", "one of {engines}: the model of {benchmark!r} runs on no other")
 BATCH_TOO_LARGE = Message("load.batch_too_large", "at most the {samples} training samples of {benchmark!r}")
 OTHER_DATA = Message(
@@ -329,9 +329,8 @@ def _check_jax(row: Point, machine: Machine, place: str, problems: Problems) -> 
     """Check that a point does not need features of TensorFlow's training step."""
     if row.precision == "fp16" and machine.device.kind != "cpu":
         problems.add(place, "precision", row.precision, NO_FP16_BY_JAX())
-    for name in ("spatial_parts", "gradient_groups"):
-        if getattr(row, name) > 1:
-            problems.add(place, name, getattr(row, name), NOT_BY_JAX())
+    if row.gradient_groups > 1:
+        problems.add(place, "gradient_groups", row.gradient_groups, NOT_BY_JAX())
 
 
 def _check_parts(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:

@@ -238,11 +238,11 @@ class RunPlan(Settings):
     def part_bytes(self) -> float:
         """Bytes that a rank with most neighbours sends in a step to ranks that share its samples; 0 without sharing.
 
-        Modelled from the shapes. Horovod sends planes only to neighbours, TensorFlow's all-to-all sends as much to all.
+        Modelled from the shapes. Planes travel to neighbours only, but TensorFlow's all-to-all sends as much to all.
         """
         point, others = self.point, self.point.spatial_parts - 1
         traffic = self.benchmark.part_traffic(point.spatial_parts)
-        neighbours = min(others, 2) if point.engine == "horovod" else others
+        neighbours = others if point.engine == "tensorflow" else min(others, 2)
         numbers = neighbours * traffic.to_neighbour + others * traffic.to_each
         return NUMBER_BYTES[point.precision] * self.local_batch * numbers
 

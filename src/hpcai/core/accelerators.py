@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,24 @@ def find_accelerators() -> tuple[Accelerator, ...]:
     """
     listed = _nvml_accelerators()
     return read_list(_nvidia_smi("-L")) if listed is None else listed
+
+
+def nvml_handles() -> list[Any]:
+    """Return NVML's handles of the GPUs available to this process, in the order of `find_accelerators`.
+
+    Raises
+    ------
+    pynvml.NVMLError
+        If NVML does not answer.
+    """
+    import pynvml
+
+    pynvml.nvmlInit()
+    handles = []
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        with suppress(pynvml.NVMLError_NoPermission):  # belongs to another job: cgroups hide it from this process
+            handles.append(pynvml.nvmlDeviceGetHandleByIndex(index))
+    return handles
 
 
 def find_driver() -> Driver | None:
@@ -130,18 +149,12 @@ def _nvml_accelerators() -> tuple[Accelerator, ...] | None:
     import pynvml
 
     try:
-        pynvml.nvmlInit()
-        found = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            try:
-                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            except pynvml.NVMLError_NoPermission:  # belongs to another job: cgroups hide it from this process
-                continue
-            uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
-            found.append(Accelerator(uuid, name, _nvml_parts(handle)))
+        return tuple(
+            Accelerator(pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle), _nvml_parts(handle))
+            for handle in nvml_handles()
+        )
     except pynvml.NVMLError:
         return None
-    return tuple(found)
 
 
 def _nvml_parts(handle: Any) -> tuple[str, ...]:  # noqa: ANN401  a handle of NVML has no type

@@ -249,7 +249,7 @@ def _energy(folder: Path, report: StepReport, instrument: str) -> Energy:
 
 
 def own_index(environment: Mapping[str, str] = os.environ) -> int | None:
-    """Return the NVML index of the accelerator that one process uses here; None if unknown."""
+    """Return the number, in NVML's samples of power, of the accelerator that one process uses here; None if unknown."""
     listed = find_accelerators()
     uuids = uuids_of(visible_names(environment), listed)
     found = [number for number, gpu in enumerate(listed) if uuids and uuids[0] == gpu.uuid]

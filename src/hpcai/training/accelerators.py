@@ -4,10 +4,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 
 import tensorflow as tf
 
-from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
+from hpcai.core.accelerators import Accelerator, find_accelerators, model_of, uuids_of, visible_names
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
 from hpcai.training import collective
@@ -30,6 +31,26 @@ NOT_PROVEN = Message(
     "rank has its own; let nvidia-smi or NVML answer on the nodes (in an image: --nv), let every rank see all "
     "accelerators of its node, or allow sharing: device.shared_by_ranks",
 )
+
+
+@dataclass(frozen=True)
+class Place:
+    """One rank's accelerator among those that it sees.
+
+    Attributes
+    ----------
+    index
+        As CUDA counts the accelerators that the rank sees.
+    name
+        Name used in ``CUDA_VISIBLE_DEVICES``, or the index.
+    uuid, model
+        UUID of the GPU or its MIG instance, and the GPU's model, from the driver; blank: unknown.
+    """
+
+    index: int
+    name: str
+    uuid: str
+    model: str
 
 
 @dataclass(frozen=True)
@@ -61,15 +82,31 @@ def position_of(local_rank: int, visible: int) -> int:
     return local_rank % visible
 
 
-def own_accelerator(environment: Mapping[str, str], ranks: Ranks, host: str) -> OwnAccelerator:
-    """Return this rank's accelerator, once its device is configured."""
-    uuids = uuids_of(visible_names(environment), find_accelerators())
+def own_place(environment: Mapping[str, str], local_rank: int) -> Place:
+    """Return a rank's accelerator: the engines compute on it, and `own_accelerator` tells it to the other ranks.
+
+    If nothing counts the accelerators, every rank takes the first one it sees.
+    """
+    listed = _listed_once()
+    uuids = uuids_of(visible_names(environment), listed)
     # A TensorFlow for processors, used only to read data for another engine, sees none: then use the driver's list.
     visible = len(tf.config.list_physical_devices("GPU")) or len(uuids) or 1
-    place = position_of(ranks.local_rank, visible)
+    index = position_of(local_rank, visible)
     # If runtime and driver list different accelerators, the mapping is unknown.
-    uuid = uuids[place] if len(uuids) == visible else ""
-    return OwnAccelerator(ranks.rank, host, accelerator_of(environment, place), uuid)
+    uuid = uuids[index] if len(uuids) == visible else ""
+    return Place(index, accelerator_of(environment, index), uuid, model_of(uuid, listed))
+
+
+@cache
+def _listed_once() -> tuple[Accelerator, ...]:
+    """Ask the driver once: another answer after the device was configured would prove another place."""
+    return find_accelerators()
+
+
+def own_accelerator(environment: Mapping[str, str], ranks: Ranks, host: str) -> OwnAccelerator:
+    """Return this rank's accelerator, once its device is configured."""
+    place = own_place(environment, ranks.local_rank)
+    return OwnAccelerator(ranks.rank, host, place.name, place.uuid)
 
 
 def require_own(found: Iterable[OwnAccelerator]) -> None:

@@ -224,6 +224,25 @@ def exchange_in_group(rows: tf.Tensor, sent: Sequence[int], received: Sequence[i
     return exchange(rows)
 
 
+def join_neighbours(planes: tf.Tensor, before: int, behind: int, parts: int) -> tf.Tensor:
+    """Return this rank's planes between its neighbours', differentiable; used inside the step of the engine ``jax``.
+
+    Parameters
+    ----------
+    planes : (batch, depth, ...)
+        This rank's planes.
+    before, behind
+        Number of planes of the previous and of the next part; the first and the last part get zeros instead.
+    parts
+        Number of ranks that share a sample.
+
+    Returns
+    -------
+    (batch, before + depth + behind, ...)
+    """
+    return _engine().group_neighbours(planes, before, behind, parts)
+
+
 def gather_in_group(rows: tf.Tensor, parts: int, name: str) -> tf.Tensor:
     """Return the rows of all ranks that share this one's samples, differentiable; used inside the step.
 
@@ -246,6 +265,8 @@ def gather_in_group(rows: tf.Tensor, parts: int, name: str) -> tf.Tensor:
     (parts n, ...)
     """
     engine, first = _engine(), part_of(parts) * rows.shape[0]
+    if not tf.is_tensor(rows):
+        return engine.group_gather(rows, name)  # JAX's arrays: the engine defines this gradient
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def gather_rows_of_all(own: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:

@@ -17,7 +17,7 @@ from hpcai.config.machine import Device
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
 from hpcai.training import collective
-from hpcai.training.accelerators import NO_ACCELERATOR, position_of
+from hpcai.training.accelerators import NO_ACCELERATOR, own_place
 from hpcai.training.workload import Batch, Streams, Workload
 
 
@@ -40,7 +40,7 @@ def configure_device(device: Device, threads: int, local_rank: int) -> str:
         return device.model or "cpu"
     if not accelerators:
         raise LaunchError(NO_ACCELERATOR(local_rank=local_rank, host=socket.gethostname()))
-    own = accelerators[position_of(local_rank, len(accelerators))]
+    own = accelerators[own_place(os.environ, local_rank).index]
     tf.config.set_visible_devices(own, "GPU")
     tf.config.experimental.set_memory_growth(own, True)
     return str(tf.config.experimental.get_device_details(own).get("device_name", own.name))

@@ -22,10 +22,16 @@ from numpy.typing import NDArray
 
 from hpcai.config.machine import Device, Precision
 from hpcai.config.runs import Point
-from hpcai.core.accelerators import find_accelerators, model_of, uuids_of, visible_names
-from hpcai.training.accelerators import position_of
-from hpcai.training.affinity import accelerator_of
-from hpcai.training.collectives.jax import AXES, EVERYWHERE, OWN, double_precision, mesh_of_ranks, on_each_rank
+from hpcai.training.accelerators import own_place
+from hpcai.training.collectives.jax import (
+    AXES,
+    EVERYWHERE,
+    OWN,
+    double_precision,
+    mesh_of_ranks,
+    mesh_of_replica,
+    on_each_rank,
+)
 from hpcai.training.engine import weights_digest
 from hpcai.training.workload import Batch, Streams, Workload
 
@@ -43,6 +49,8 @@ def configure_device(device: Device, threads: int, local_rank: int) -> str:
 
     TensorFlow reads and prepares the samples on the processor. XLA uses one thread per core of the rank.
     """
+    # Numbered as by the driver and Slurm; CUDA reads it once, when TensorFlow lists the devices in order to hide them.
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     tf.config.set_visible_devices([], "GPU")
@@ -50,12 +58,9 @@ def configure_device(device: Device, threads: int, local_rank: int) -> str:
         jax.config.update("jax_platforms", "cpu")
         return device.model or "cpu"
     jax.config.update("jax_platforms", "cuda,cpu")
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbered as by the driver and Slurm
-    listed = find_accelerators()
-    uuids = uuids_of(visible_names(os.environ), listed) or [""]
-    place = position_of(local_rank, len(uuids))
-    jax.config.update("jax_cuda_visible_devices", str(place))
-    return model_of(uuids[place], listed) or device.model or f"accelerator {accelerator_of(os.environ, place)}"
+    place = own_place(os.environ, local_rank)
+    jax.config.update("jax_cuda_visible_devices", str(place.index))
+    return place.model or device.model or f"accelerator {place.name}"
 
 
 class State(NamedTuple):
@@ -83,6 +88,7 @@ class Engine:
         self._workload, self._seed = workload, seeds.dropout
         self._point: Point = workload.plan.point
         self._mesh = mesh_of_ranks(self._point)
+        self._replica = mesh_of_replica(self._mesh, self._point.spatial_parts)
         self._options = ON_GPUS if workload.plan.machine.device.kind == "gpu" else None
         jax.config.update("jax_default_matmul_precision", PRODUCTS[self._point.precision])
         self.model = workload.build_model(seeds)
@@ -94,7 +100,8 @@ class Engine:
         self._state = self._first_state()
         self._train_compiled = self._compiled(self._train, (SPLIT, EVERYWHERE))
         self._accumulate_compiled = self._compiled(self._accumulate, SPLIT)
-        self._evaluate_compiled = jax.jit(self._evaluate, compiler_options=self._options)
+        evaluate = on_each_rank(self._evaluate, self._replica, (EVERYWHERE, OWN, OWN), EVERYWHERE)
+        self._evaluate_compiled = jax.jit(evaluate, compiler_options=self._options)
 
     @property
     def parameters(self) -> int:
@@ -162,15 +169,25 @@ class Engine:
     def evaluate(self, batch: Batch) -> jax.Array:
         """Return the rows (k, m) of one batch, whose last tensor holds the sample weights.
 
-        Runs on this rank only: ranks may have different numbers of batches. Rows are in double precision.
+        Runs on this rank and those that share its samples: others may have different numbers of batches. Rows are in
+        double precision.
         """
-        weights = [_here(one) for one in self._state.trained], [_here(one)[0] for one in self._state.own]
+        shared, private = NamedSharding(self._replica, EVERYWHERE), NamedSharding(self._replica, OWN)
+        trained = [self._of_replica(one, shared) for one in self._state.trained]
+        own = [self._of_replica(one, private) for one in self._state.own]
         with double_precision():
-            rows: jax.Array = self._evaluate_compiled(*weights, [np.asarray(part) for part in batch])
-        return rows
+            parts = [jax.make_array_from_process_local_data(private, np.asarray(part)) for part in batch]
+            return _here(self._evaluate_compiled(trained, own, parts))
+
+    def _of_replica(self, array: jax.Array, sharding: NamedSharding) -> jax.Array:
+        """Return an array of all ranks as one of this replica's ranks, without a copy."""
+        ranks = 1 if sharding.spec == EVERYWHERE else self._replica.size
+        here = _here(array)
+        shape = (ranks * here.shape[0], *here.shape[1:]) if here.ndim else here.shape
+        return jax.make_array_from_single_device_arrays(shape, sharding, [here])
 
     def _evaluate(self, trained: Arrays, own: Arrays, batch: Arrays) -> jax.Array:
-        with keras.StatelessScope(state_mapping=self._values(trained, own)):
+        with keras.StatelessScope(state_mapping=self._values(trained, [one[0] for one in own])):
             rows: jax.Array = self._workload.evaluate(self.model, tuple(batch[:-1]), batch[-1])
         return rows
 
@@ -239,7 +256,12 @@ class Engine:
         return after._replace(trained=trained, optimizer=kept, skipped=skipped)
 
     def _means(self, gradients: Arrays) -> Arrays:
-        """Return the gradients averaged over all ranks; they travel in half precision if the plan requires it."""
+        """Return the gradients averaged over all ranks; they travel in half precision if the plan requires it.
+
+        Where ranks share samples, this is the mean over the replicas. A rank's gradient is that of the sum of its
+        replica's losses, which depends on its weights through the others' halos and features. The n losses of a replica
+        are equal, so its ranks' gradients add up to n times that of the loss with whole samples.
+        """
         if self._point.compression == "none" or self._mesh.size == 1:
             return list(jax.lax.pmean(gradients, AXES))
         sums = jax.lax.psum([one.astype(jnp.float16) for one in gradients], AXES)

@@ -232,13 +232,20 @@ def test_tf32_is_for_all_engines_on_accelerators(folder, engine, kind, code):
         load_study_file(folder / STUDY)
 
 
-@pytest.mark.parametrize("column", ["spatial_parts", "gradient_groups"])
-def test_the_engine_jax_leaves_messages_to_xla(folder, column):
-    change(folder, BENCHMARK, "model", {"conv_layers": 2})  # enough planes for two parts
+def test_the_engine_jax_leaves_messages_to_xla(folder):
     row = "cosmoflow_tiny\tone\t1\t2\t1\tfp32\tnone\t\tjax\t2\n"
-    (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\t{column}\n{row}")
-    with wrong_setting(column, NOT_BY_JAX, found="2"):
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\tgradient_groups\n{row}")
+    with wrong_setting("gradient_groups", NOT_BY_JAX, found="2"):
         load_study_file(folder / STUDY)
+
+
+@pytest.mark.parametrize("engine", ["horovod", "tensorflow", "jax"])
+def test_ranks_share_samples_with_every_engine(folder, engine):
+    change(folder, BENCHMARK, "model", {"conv_layers": 2})  # enough planes for two parts
+    row = f"cosmoflow_tiny\tone\t1\t2\t1\tfp32\tnone\t\t{engine}\t2\n"
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\tspatial_parts\n{row}")
+    (plan,) = load_study_file(folder / STUDY).plans().values()
+    assert (plan.point.engine, plan.point.spatial_parts) == (engine, 2)
 
 
 def test_the_engine_jax_has_no_loss_scaling(folder):

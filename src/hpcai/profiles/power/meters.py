@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.config.machine import this_node
+from hpcai.core.accelerators import nvml_handles
 from hpcai.core.errors import LaunchError, ParseError
 from hpcai.core.messages import Message
 
@@ -144,12 +145,11 @@ def _taken(meter: Meter) -> list[tuple[object, ...]]:
 
 
 def _nvml() -> Meter | str:
+    """Return a meter of the GPUs available to this process, numbered by their place in `find_accelerators`."""
     import pynvml
 
     try:
-        pynvml.nvmlInit()
-        count = pynvml.nvmlDeviceGetCount()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        handles = nvml_handles()
         for handle in handles:
             pynvml.nvmlDeviceGetPowerUsage(handle)
     except pynvml.NVMLError as error:

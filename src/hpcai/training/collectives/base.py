@@ -65,7 +65,16 @@ class Collectives(Protocol):
         """Return the mean over the ranks that share batch-norm statistics, differentiable."""
 
     def group_exchange(self, rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
-        """Send ``sent[r]`` rows to rank r of the own group; return the ``received[r]`` rows of each, in rank order."""
+        """Send ``sent[r]`` rows to rank r of the own group; return the ``received[r]`` rows of each, in rank order.
+
+        Not with ``jax``, whose ranks run one program: no shape depends on the rank. It has ``group_neighbours``.
+        """
+
+    def group_neighbours(self, planes: tf.Tensor, before: int, behind: int, parts: int) -> tf.Tensor:
+        """Return planes (batch, depth, ...) behind those of the previous rank of the group and before the next's.
+
+        Only with ``jax``; differentiable. The first and the last rank get zeros from nobody.
+        """
 
     def group_gather(self, rows: tf.Tensor, name: str) -> tf.Tensor:
         """Return the rows of all ranks of the own group in rank order; all have equally many."""
@@ -78,6 +87,15 @@ class Collectives(Protocol):
 
     def tell(self, text: str, name: str) -> list[str]:
         """Return the texts of all ranks in rank order; no accelerator takes part, nor is one needed."""
+
+
+def carried(rows: tf.Tensor) -> tf.Tensor:
+    """Return rows in a type that both engines of TensorFlow carry; ``tf.bitcast`` restores theirs.
+
+    Horovod's operations and ``CollectiveGatherV2`` refuse bfloat16, the latter 16-bit integers, too. Half precision of
+    the same bits is for transport alone: sums of it are wrong.
+    """
+    return tf.bitcast(rows, tf.float16) if rows.dtype == tf.bfloat16 else rows
 
 
 Reduce = Callable[[Sequence[tf.Tensor], Reduction, str], list[tf.Tensor]]

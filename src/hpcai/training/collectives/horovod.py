@@ -12,7 +12,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike, NDArray
 
 from hpcai.config.runs import Point
-from hpcai.training.collectives.base import Ranks, Reduction, rank_groups, summing_in_graph
+from hpcai.training.collectives.base import Ranks, Reduction, carried, rank_groups, summing_in_graph
 from hpcai.training.rendezvous import reveal_secret
 
 TEXT_BYTES = 512
@@ -66,12 +66,12 @@ class HorovodCollectives:
     def group_exchange(self, rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
         """Return rows of the ranks of the group's process set; only the rows sent travel."""
         splits = tf.constant(sent, tf.int32)
-        found, _ = hvd.alltoall(_bits(rows), splits=splits, name=name, process_set=self._group)
+        found, _ = hvd.alltoall(carried(rows), splits=splits, name=name, process_set=self._group)
         return tf.ensure_shape(tf.bitcast(found, rows.dtype), [sum(received), *rows.shape[1:]])
 
     def group_gather(self, rows: tf.Tensor, name: str) -> tf.Tensor:
         """Return the rows of the group's process set."""
-        found = hvd.allgather(_bits(rows), name=name, process_set=self._group)
+        found = hvd.allgather(carried(rows), name=name, process_set=self._group)
         return tf.bitcast(found, rows.dtype)
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
@@ -88,11 +88,6 @@ class HorovodCollectives:
         with tf.device("CPU:0"):
             rows = self.gather(row[np.newaxis], name)
         return [bytes(told).decode().rstrip() for told in rows]
-
-
-def _bits(rows: tf.Tensor) -> tf.Tensor:
-    """Return bfloat16 as integers of the same bits: Horovod does not support bfloat16 for TensorFlow."""
-    return tf.bitcast(rows, tf.uint16) if rows.dtype == tf.bfloat16 else rows
 
 
 def _set_options(point: Point) -> None:

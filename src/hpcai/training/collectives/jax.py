@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -22,7 +23,7 @@ from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
 from hpcai.training.collectives.meeting import MEETING_LIMIT_S, Meeting, free_address, places_of
 
 GROUP, MEMBER = AXES = ("group", "member")
-"""Axes of the mesh of all ranks' devices: groups that share batch-norm statistics, and ranks within a group."""
+"""Axes of the mesh of all ranks' devices: groups that share batch-norm statistics or samples, and ranks within one."""
 EVERYWHERE, OWN = PartitionSpec(), PartitionSpec(AXES)
 """One array for all ranks, and one whose first axis has an element for each rank."""
 
@@ -32,6 +33,13 @@ def mesh_of_ranks(point: Point | None) -> Mesh:
     devices = sorted(jax.devices(), key=lambda device: device.process_index)
     members = len(next(iter(rank_groups(point)), [None]))
     return Mesh(np.array(devices).reshape(-1, members), AXES)
+
+
+def mesh_of_replica(mesh: Mesh, parts: int) -> Mesh:
+    """Return the devices of the ranks that share this one's samples, from those of all ranks; its own if none does."""
+    replicas = mesh.devices.reshape(-1, 1, parts)
+    own = jax.process_index()
+    return Mesh(next(one for one in replicas if any(device.process_index == own for device in one.flat)), AXES)
 
 
 def on_each_rank(step: Callable[..., Any], mesh: Mesh, arguments: Any, results: Any) -> Callable[..., Any]:  # noqa: ANN401
@@ -129,6 +137,27 @@ class JaxCollectives:
         mean: jax.Array = jax.lax.pmean(values, MEMBER)
         return mean
 
+    def group_neighbours(self, planes: jax.Array, before: int, behind: int, parts: int) -> jax.Array:
+        """Return this rank's planes (axis 1) between those of its neighbours; JAX derives the gradient.
+
+        For use inside the step's ``shard_map``. What no rank sends is zero.
+        """
+        depth, upwards = planes.shape[1], [(part, part + 1) for part in range(parts - 1)]
+        downwards = [(later, earlier) for earlier, later in upwards]
+        joined = [planes]
+        if before:
+            joined.insert(0, jax.lax.ppermute(planes[:, depth - before :], MEMBER, upwards))
+        if behind:
+            joined.append(jax.lax.ppermute(planes[:, :behind], MEMBER, downwards))
+        return jnp.concatenate(joined, axis=1)
+
+    def group_gather(self, rows: jax.Array, name: str) -> jax.Array:  # noqa: ARG002  JAX needs no names
+        """Return the rows of the group; the gradient is that of :func:`hpcai.training.collective.gather_in_group`.
+
+        For use inside the step's ``shard_map``.
+        """
+        return _gathered(rows)
+
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
         """Copy the values of rank 0 to all ranks."""
         for variable in variables:
@@ -160,6 +189,26 @@ class JaxCollectives:
 
 def _same(values: jax.Array) -> jax.Array:
     return values
+
+
+@jax.custom_vjp  # type: ignore[untyped-decorator]
+def _gathered(rows: jax.Array) -> jax.Array:
+    every: jax.Array = jax.lax.all_gather(rows, MEMBER, tiled=True)
+    return every
+
+
+def _gathered_and_nothing(rows: jax.Array) -> tuple[jax.Array, None]:
+    return _gathered(rows), None
+
+
+def _gradient_of_gathered(_: None, upstream: jax.Array) -> tuple[jax.Array]:
+    """Return what the sum over the group would be (JAX's own gradient): the ranks' upstream gradients are equal."""
+    parts = jax.lax.psum(1, MEMBER)
+    own = upstream.shape[0] // parts
+    return (parts * jax.lax.dynamic_slice_in_dim(upstream, jax.lax.axis_index(MEMBER) * own, own),)
+
+
+_gathered.defvjp(_gathered_and_nothing, _gradient_of_gathered)
 
 
 COLLECTIVES = JaxCollectives

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorflow.python.eager import context
 
 from hpcai.config.runs import Point
-from hpcai.training.collectives.base import Ranks, Reduction, rank_groups, summing_in_graph
+from hpcai.training.collectives.base import Ranks, Reduction, carried, rank_groups, summing_in_graph
 from hpcai.training.collectives.meeting import Meeting, free_address, places_of
 
 SILENCE_LIMIT_S = 7 * 86400.0
@@ -113,8 +113,7 @@ class TensorflowCollectives:
 
     def group_gather(self, rows: tf.Tensor, name: str) -> tf.Tensor:
         """Return the rows of the group."""
-        operation = partial(tf.raw_ops.CollectiveGatherV2, ordering_token=[])
-        found = self._run(operation, rows, name, self._group, self._group_size)
+        found = self._run(_gathered, rows, name, self._group, self._group_size)
         return tf.ensure_shape(found, [self._group_size * rows.shape[0], *rows.shape[1:]])
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
@@ -177,10 +176,16 @@ class TensorflowCollectives:
         return self._compiled[known](own)
 
 
+def _gathered(*, input: tf.Tensor, **arguments: object) -> tf.Tensor:  # noqa: A002  TensorFlow's name
+    """Return the rows of all ranks of a group; TensorFlow gathers fewer types than it sums."""
+    found = tf.raw_ops.CollectiveGatherV2(input=carried(input), ordering_token=[], **arguments)
+    return tf.bitcast(found, input.dtype)
+
+
 def _gathered_on_hosts(**arguments: object) -> tf.Tensor:
     """Return the rows of all ranks, for values that come from NumPy and return to it."""
     with tf.device(HOST):
-        return tf.raw_ops.CollectiveGatherV2(ordering_token=[], **arguments)
+        return _gathered(**arguments)
 
 
 def _outlast_pauses(ranks: int) -> None:

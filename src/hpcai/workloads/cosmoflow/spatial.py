@@ -11,9 +11,10 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
 
 from hpcai.training import collective
+from hpcai.training.backend import is_tensorflow
 from hpcai.training.workload import Batch
 from hpcai.workloads.cosmoflow.data.sample import TARGETS, Counts, Targets
 from hpcai.workloads.cosmoflow.data.slab import read_slab
@@ -57,6 +58,20 @@ def with_halos(values: tf.Tensor, kernel: int, parts: int, name: str) -> tf.Tens
     (batch, depth + kernel - 1, edge + kernel - 1, edge + kernel - 1, channels)
     """
     before, behind = (kernel - 1) // 2, kernel // 2
+    if not is_tensorflow():
+        joined = collective.join_neighbours(values, before, behind, parts)
+        return ops.pad(joined, [(0, 0), (0, 0), (before, behind), (before, behind), (0, 0)])
+    joined, ends = _joined_planes(values, (before, behind), parts, name)
+    paddings = [[0, 0], ends, [before, behind], [before, behind], [0, 0]]
+    # Not tf.pad: the graph optimiser of TensorFlow 2.18 fuses it with the convolution, fails, and damages the graph.
+    return tf.raw_ops.PadV2(input=joined, paddings=paddings, constant_values=tf.zeros((), joined.dtype))
+
+
+def _joined_planes(
+    values: tf.Tensor, around: tuple[int, int], parts: int, name: str
+) -> tuple[tf.Tensor, tuple[int, int]]:
+    """Return this rank's planes between its neighbours', and how many are missing before and behind them."""
+    before, behind = around
     part, depth = collective.part_of(parts), values.shape[1]
     has_previous, has_next = part > 0, part < parts - 1
     sent, received = [0] * parts, [0] * parts
@@ -71,10 +86,7 @@ def with_halos(values: tf.Tensor, kernel: int, parts: int, name: str) -> tf.Tens
     found = tf.transpose(planes, _SWAP_BATCH_AND_DEPTH)
     of_previous = before * has_previous
     joined = tf.concat([found[:, :of_previous], values, found[:, of_previous:]], axis=1)
-    ends = [before * (not has_previous), behind * (not has_next)]
-    paddings = [[0, 0], ends, [before, behind], [before, behind], [0, 0]]
-    # Not tf.pad: the graph optimiser of TensorFlow 2.18 fuses it with the convolution, fails, and damages the graph.
-    return tf.raw_ops.PadV2(input=joined, paddings=paddings, constant_values=tf.zeros((), joined.dtype))
+    return joined, (before * (not has_previous), behind * (not has_next))
 
 
 @keras.saving.register_keras_serializable(package="hpcai")
@@ -88,7 +100,10 @@ class HaloConv3D(layers.Conv3D):  # type: ignore[misc]
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return this rank's planes of the convolution."""
         padded = with_halos(inputs, self.kernel_size[0], self._parts, f"{HALO_NAME}.{self.name}")
-        return tf.nn.conv3d(padded, tf.cast(self.kernel, inputs.dtype), [1] * 5, "VALID")
+        kernel = ops.cast(self.kernel, inputs.dtype)
+        if is_tensorflow():
+            return tf.nn.conv3d(padded, kernel, [1] * 5, "VALID")
+        return ops.conv(padded, kernel, padding="valid", data_format="channels_last")
 
     def get_config(self) -> dict[str, Any]:
         """Return the layer's configuration."""
@@ -105,8 +120,8 @@ class GatherParts(layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return (batch, parts depth, edge, edge, channels)."""
-        planes = tf.transpose(inputs, _SWAP_BATCH_AND_DEPTH)
-        return tf.transpose(collective.gather_in_group(planes, self._parts, GATHER_NAME), _SWAP_BATCH_AND_DEPTH)
+        planes = ops.transpose(inputs, _SWAP_BATCH_AND_DEPTH)
+        return ops.transpose(collective.gather_in_group(planes, self._parts, GATHER_NAME), _SWAP_BATCH_AND_DEPTH)
 
     def compute_output_shape(self, input_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of whole samples."""

@@ -30,7 +30,8 @@ SMALLEST_BF16_EDGE = 4
 to the data; the gradient test shows it). The official network has no edge below 8."""
 BY_BLOCKS: Mapping[Precision, int] = {"bf16": 2, "tf32": 1}
 """How many of the first convolutions the engine jax computes by blocks on GPUs, where that is faster; measured on an
-H200. Not in fp32, which has no tensor cores for the additional products."""
+H200. Not in fp32, which has no tensor cores for the additional products, nor where ranks share samples: blocks would
+need halos of their own."""
 OUTPUT_SCALE = 1.2
 """The output layer is 1.2 tanh: targets lie in [-1, 1] (cosmoflow/models/cosmoflow.py)."""
 
@@ -133,13 +134,11 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         settings, dtype = self.benchmark.model, self._dtype(block)
         given = {"padding": "same", "use_bias": False, "kernel_initializer": initializer, "dtype": dtype}
         given |= {"filters": settings.base_filters * 2**block, "kernel_size": settings.kernel}
-        if self._parts > 1:
-            return [HaloConv3D(**given, parts=self._parts), layers.MaxPooling3D(2, dtype=dtype)]
-        if self.plan.point.engine != "jax" or self.plan.machine.device.kind == "cpu":
-            return [layers.Conv3D(**given), layers.MaxPooling3D(2, dtype=dtype)]
-        if block < BY_BLOCKS.get(self.plan.point.precision, 0):
+        by_xla_on_gpus = self.plan.point.engine == "jax" and self.plan.machine.device.kind == "gpu"
+        if by_xla_on_gpus and self._parts == 1 and block < BY_BLOCKS.get(self.plan.point.precision, 0):
             return [PooledConv3D(**given)]
-        return [layers.Conv3D(**given), FirstMaximum3D(dtype=dtype)]
+        convolution = HaloConv3D(**given, parts=self._parts) if self._parts > 1 else layers.Conv3D(**given)
+        return [convolution, FirstMaximum3D(dtype=dtype) if by_xla_on_gpus else layers.MaxPooling3D(2, dtype=dtype)]
 
     def _dtype(self, block: int) -> str:
         """Return the Keras type policy of a block's layers."""

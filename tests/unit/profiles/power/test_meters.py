@@ -6,6 +6,7 @@ import time
 from base64 import b64encode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pynvml
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job
 from unit.parsers.tool_output import hand_made
@@ -14,7 +15,9 @@ from unit.refusals import told
 
 from hpcai.config.machine import this_node
 from hpcai.config.runs import RunPlan
+from hpcai.core.accelerators import find_accelerators
 from hpcai.core.errors import LaunchError
+from hpcai.measure.gpu import own_index
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.nvml_samples import WALL, read_nvml_samples
 from hpcai.parsers.rapl import read_rapl
@@ -249,6 +252,46 @@ def test_meters_are_looked_for_in_order_and_declared_power_is_the_last_resort(tm
 
 def of(meters, instrument):
     return next(meter for meter in meters if meter.instrument == instrument)
+
+
+def permit(monkeypatch, *permitted):
+    """Let NVML answer as on a node with four GPUs of 100 to 400 W, of which cgroups leave some to this process."""
+
+    def handle(index):
+        if index not in permitted:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+        return index
+
+    def undivided(_):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    answers = {
+        "Init": lambda: None,
+        "DeviceGetCount": lambda: 4,
+        "DeviceGetHandleByIndex": handle,
+        "DeviceGetPowerUsage": lambda index: (index + 1) * 100_000,
+        "DeviceGetUUID": lambda index: f"GPU-{index}",
+        "DeviceGetName": lambda _: "one",
+        "DeviceGetMaxMigDeviceCount": undivided,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, f"nvml{name}", answer)
+
+
+@pytest.mark.parametrize("permitted", [(2,), (1, 3), (0, 1, 2, 3)])
+def test_nvml_samples_what_cgroups_leave_by_the_numbers_of_the_list(tmp_path, monkeypatch, permitted):
+    permit(monkeypatch, *permitted)
+    sampled = dict(of(find_power_meters(tmp_path)[0], "nvml").sample())
+    assert [gpu.uuid for gpu in find_accelerators()] == [f"GPU-{index}" for index in permitted]
+    for number, index in enumerate(permitted):
+        assert own_index({"CUDA_VISIBLE_DEVICES": f"GPU-{index}"}) == number
+        assert sampled.pop(number) == (index + 1) * 100_000
+    assert not sampled
+
+
+def test_nvml_without_a_permitted_device_is_no_meter(tmp_path, monkeypatch):
+    permit(monkeypatch)
+    assert "nvml" not in [meter.instrument for meter in find_power_meters(tmp_path)[0]]
 
 
 def test_amd_smi_tells_the_power_of_each_accelerator(tmp_path, monkeypatch):

@@ -51,3 +51,28 @@ def test_what_comes_from_numpy_meets_on_the_processors_in_a_group_of_its_own(exc
     assert len(exchanges) == 6
     assert not any(device for _, device in exchanges)  # where the values are
     assert not {key for key, _ in on_hosts} & {key for key, _ in exchanges}
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
+def test_tensorflow_has_operations_for_the_type_of_every_precision(precision: str) -> None:
+    """Building a graph checks the types and needs no other rank."""
+    collectives = second_of_two()
+
+    def exchanged(values: tf.Tensor) -> list[tf.Tensor]:
+        return [
+            *collectives.reduce([values], "sum", "sum"),
+            collectives.group_mean(values, "mean"),
+            collectives.group_exchange(values, [1, 1], [1, 1], "exchange"),
+            collectives.group_gather(values, "gather"),
+        ]
+
+    graph = tf.function(exchanged, autograph=False).get_concrete_function(tf.TensorSpec([2, 3], precision))
+    assert [found.dtype for found in graph.structured_outputs] == [tf.as_dtype(precision)] * 4
+    assert graph.structured_outputs[-1].shape == (4, 3)
+
+
+def test_gathered_rows_keep_their_bits(exchanges) -> None:
+    bits = np.array([[0x7FC1, 0x0001, 0x8000]], np.uint16)  # no number, the smallest, minus zero
+    values = tf.bitcast(tf.constant(bits), tf.bfloat16)
+    found = second_of_two().group_gather(values, "gather")
+    np.testing.assert_array_equal(tf.bitcast(found, tf.uint16), np.concatenate([bits, bits]))

@@ -25,6 +25,7 @@ def test_the_official_cube() -> None:
     assert plan(2).part_bytes == 1_245_184 + 983_040 + gathered
     assert plan(4).part_bytes == 2 * (1_245_184 + 983_040) + 3 * gathered // 2
     assert plan(4, precision="bf16").part_bytes == plan(4).part_bytes / 2
+    assert plan(4, engine="jax").part_bytes == plan(4).part_bytes
     assert plan(4, engine="tensorflow").part_bytes > plan(4).part_bytes
     assert plan(1).part_bytes == 0
 

@@ -11,7 +11,8 @@ from unit.training.training_plans import make_plan
 from hpcai.core.processor import lacks_avx512
 from hpcai.training.engine import Engine
 from hpcai.training.workload import Streams, seed_streams
-from hpcai.workloads.cosmoflow.pooled import PooledConv3D
+from hpcai.workloads.cosmoflow.pooled import FirstMaximum3D, PooledConv3D
+from hpcai.workloads.cosmoflow.spatial import HaloConv3D
 from hpcai.workloads.cosmoflow.training import LEAKY_SLOPE, CosmoFlow, absolute_errors, random_symmetry
 
 needs_onednn = pytest.mark.skipif(
@@ -188,6 +189,16 @@ def test_xla_computes_the_first_convolutions_by_blocks_on_gpus_with_tensor_cores
     assert len({layer.compute_dtype for layer in convolutions}) == 1
     plain = workload.build_model(SEEDS)
     assert [one.shape for one in model.weights] == [one.shape for one in plain.weights]
+
+
+def test_parts_of_samples_are_not_computed_by_blocks() -> None:
+    """Blocks have no halos; pools that choose stay in a part."""
+    workload = CosmoFlow(make_plan(2, point={"precision": "bf16", "engine": "jax", "spatial_parts": 2}))
+    device = workload.plan.machine.device.model_copy(update={"kind": "gpu"})
+    machine = workload.plan.machine.model_copy(update={"device": device})
+    model = CosmoFlow(workload.plan.model_copy(update={"machine": machine})).build_model(SEEDS)
+    kinds = [type(layer) for layer in model.layers if isinstance(layer, (HaloConv3D, FirstMaximum3D, PooledConv3D))]
+    assert kinds == [HaloConv3D, FirstMaximum3D] * workload.benchmark.model.conv_layers
 
 
 @pytest.mark.parametrize(("edge", "conv_layers"), [(16, 3), pytest.param(16, 4, marks=needs_onednn), (32, 5)])
