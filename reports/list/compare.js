@@ -61,7 +61,7 @@
     });
     const verdicts = element("tr", {}, element("th", { scope: "row" }, "Verdict"), ...found.map((one) => element("td", { className: "text" }, one.verdict)));
     rows.unshift(verdicts);
-    return makeSection("Outcome", makeTable("Outcome of each result, with its 95 % interval", ["Outcome", ...titles(found)], rows));
+    return makeSection("Outcome", makeTable("Outcome of each result, with its 95 % interval in brackets or the range of its runs", ["Outcome", ...titles(found)], rows));
   };
 
   const pairsOf = (found) => found.flatMap((one, number) => found.slice(number + 1).map((other, further) => [one, other, "ABCD"[number], "ABCD"[number + 1 + further]]));

@@ -28,7 +28,7 @@
   const value = { value: (row) => row.order, scale: (row) => row.scale ?? undefined, score: (row) => row.score ?? undefined };
   for (const name of ["machine", ...CHOICES]) value[name] = (row) => row[name].text;
   // In lower case; made when somebody seeks.
-  const searchText = (row) => (row.sought ??= ["machine", "organisation", "accelerator", "round", "year"].map((name) => row[name].text).concat(row.id).join("\n").toLowerCase());
+  const searchText = (row) => (row.sought ??= ["machine", "setting", "organisation", "accelerator", "round", "year"].map((name) => row[name].text).concat(row.id).join("\n").toLowerCase());
 
   const among = (row, id, wanted) => String(row.getValue(id)) === wanted;
   const between = (row, id, [low, high]) => { const found = row.getValue(id); return found !== undefined && found >= low && found <= high; };
@@ -111,9 +111,10 @@
     result.append(element("span", number === null ? "–" : sayNumber(number, format), { className: "value" }));
     const interval = number === null ? "" : sayInterval(row, format);
     const box = element("input", "", { type: "checkbox", name: "compare", value: row.id, checked: state.compared.includes(row.id) });
-    box.setAttribute("aria-label", `Compare ${row.machine.text}, ${row.scale === null ? "?" : sayWhole(row.scale)} accelerators, ${row.round.text}`);
+    box.setAttribute("aria-label", ["Compare", row.machine.text, row.setting.text, `${first.units}: ${row.scale === null ? "?" : sayWhole(row.scale)}`, row.round.text].filter((word) => word).join(", "));
     const head = element("th", "", { scope: "row" });
     head.append(linked(row.machine));
+    if (row.setting.text) { const note = element("span", "", { className: "note" }); note.append(named(row.setting.text, "")); head.append(note); }
     line.append(
       cell("number rank", row.place === null ? "not valid" : sayWhole(row.place)), head,
       cell("number", result, element("span", interval, { className: "note" })),

@@ -1,6 +1,5 @@
 """All commands of ``hpcai``, with the messages and exit status of failures."""
 
-import os
 import sys
 from typing import Annotated, ClassVar
 
@@ -8,6 +7,7 @@ import typer
 from typer.main import get_command
 
 from hpcai.cli import campaign, compare, export, gpu, listing, mlperf, runs, study
+from hpcai.cli.closed_pipes import dropping_unread
 from hpcai.cli.options import Group
 from hpcai.cli.predict import Predictors
 from hpcai.core.errors import HpcaiError
@@ -75,13 +75,19 @@ def call(words: list[str]) -> int:
 
 
 def main() -> int:
-    """Run one command; return its status: 0, or 1 after one clear sentence; verdicts use more codes."""
+    """Run one command; return its status: 0, or 1 after one clear sentence; verdicts use more codes.
+
+    A reader that closes the pipe early, such as `head`, does not change it.
+    """
+    with dropping_unread(sys.stdout, sys.stderr):
+        return _run(sys.argv[1:])
+
+
+def _run(words: list[str]) -> int:
+    """Run one command, and say in one sentence why it failed."""
     try:
-        status = call(sys.argv[1:])
+        status = call(words)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except typer.TyperException as error:
         # A wrong command line is bad input like any other: status 1, because 2 means a regression.
         context = getattr(error, "ctx", None)

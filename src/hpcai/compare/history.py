@@ -14,7 +14,7 @@ from hpcai.compare.measures import HEADLINES, QUALITY, Measure, choose_measures,
 from hpcai.compare.points import key_of, match_points
 from hpcai.compare.scores import compare_scores
 from hpcai.compare.study import PointKey, Study, read_study
-from hpcai.compare.verdict import NEW, TOLERANCE, judge_scores
+from hpcai.compare.verdict import NEW, TOLERANCE, judge_scores, require_tolerance
 from hpcai.core.errors import ConfigError
 from hpcai.metrics.statistics.detectable import ALPHA
 from hpcai.metrics.statistics.permutations import DRAWS
@@ -95,10 +95,11 @@ def history_of(
     Raises
     ------
     ConfigError
-        If no folder is given, one is given twice, or a measure is unknown.
+        If no folder is given, one is given twice, a measure is unknown, or the tolerance is not between 0 and 1.
     RecordError
         If a folder contains no readable result.
     """
+    require_tolerance(tolerance_ratio)
     chosen = choose_measures(measures)
     studies = _in_order(folders)
     rows = [row for number, study in enumerate(studies, 1) for row in _study_rows(number, study, chosen)]

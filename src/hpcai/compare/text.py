@@ -17,6 +17,7 @@ from hpcai.compare.verdict import VERDICTS, Regression
 from hpcai.core.messages import Message
 from hpcai.core.text import DASH, say_change, say_count, say_share, say_value
 from hpcai.core.text_table import WIDTH, say_table
+from hpcai.metrics.statistics.summaries import is_range
 
 MOST_ROWS = 40
 """Rows of a table that fit on a few screens."""
@@ -35,6 +36,9 @@ SAME_RECORD = Message("text.same_record", "no recorded difference other than the
 OTHER_RECORD = Message("text.other_record", "{count} other than the scores: {categories}; `hpcai compare` lists them")
 MORE_ROWS = Message("text.more_rows", "… {left} more without a finding; --all shows them")
 TOO_FEW_RUNS = Message("text.too_few_runs", "with so few runs, changes below {limit} are not reliably detected.")
+RANGE = "(range)"
+INTERVAL_OR_RANGE = "95 % interval or range"
+"""Bounds of fewer runs than an interval needs are their range, and are marked so."""
 _DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
 
 
@@ -94,7 +98,7 @@ def say_history(history: pd.DataFrame) -> str:
     for _, part in history.groupby([*SERIES, "ranks", "scale", "measure"], sort=False):
         first = part.iloc[0].to_dict()
         rows = [_history_cells(row) for row in part.to_dict("records")]
-        heads = ("result", "value", "95 % interval", "n", "to previous", "to best", "verdict")
+        heads = ("result", "value", INTERVAL_OR_RANGE, "n", "to previous", "to best", "verdict")
         remarks = [f"result {row['number']}: {row['remark']}" for row in part.to_dict("records") if row["remark"]]
         blocks.append(
             "\n".join(
@@ -179,6 +183,7 @@ def _history_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
     interval = DASH
     if math.isfinite(row["low"]):
         interval = f"{say_value(row['low'], row['unit'])} to {say_value(row['high'], row['unit'])}"
+        interval += f" {RANGE}" if is_range(row["low"], int(row["n"])) else ""
     to_previous, to_best = (row[name] for name in ("ratio_to_previous", "ratio_to_best"))
     return (
         str(row["number"]),

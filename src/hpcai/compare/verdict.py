@@ -27,6 +27,9 @@ VERDICTS = (REGRESSION, INCONCLUSIVE, IMPROVEMENT, NO_CHANGE)
 NEW = "new"
 """Verdict on a point that the base lacks; it does not affect the result."""
 EXIT_CODES = {REGRESSION: 2, INCONCLUSIVE: 3}
+BAD_TOLERANCE = Message(
+    "verdict.bad_tolerance", "--tolerance: found {found:g}, expected a ratio above 0 and below 1, such as 0.05"
+)
 FEW_RUNS = Message("verdict.few_runs", " (few runs: assuming a normal distribution)")
 WITHIN = Message("verdict.within", "{size}: within {tolerance}")
 EVERY_RUN_WITHIN = Message(
@@ -109,6 +112,18 @@ class Regression:
         return EXIT_CODES.get(self.verdict, 0)
 
 
+def require_tolerance(tolerance_ratio: float) -> None:
+    """Check a tolerance.
+
+    Raises
+    ------
+    ConfigError
+        If it is not above 0 and below 1; NaN is not.
+    """
+    if not 0 < tolerance_ratio < 1:
+        raise ConfigError(BAD_TOLERANCE(found=tolerance_ratio))
+
+
 def regress_folders(
     base: str | Path, new: str | Path, tolerance_ratio: float = TOLERANCE, measures: Sequence[str] = HEADLINES
 ) -> Regression:
@@ -126,12 +141,11 @@ def regress_folders(
     Raises
     ------
     ConfigError
-        If the tolerance is not positive, or a measure unknown.
+        If the tolerance is not between 0 and 1, or a measure unknown.
     RecordError
         If a folder contains no readable result.
     """
-    if not 0 < tolerance_ratio < 1:
-        raise ConfigError(f"--tolerance: found {tolerance_ratio}; a ratio between 0 and 1 is allowed, such as 0.05")
+    require_tolerance(tolerance_ratio)
     return judge_comparison(compare_folders(base, new, measures), tolerance_ratio)
 
 

@@ -31,6 +31,8 @@ from hpcai.report.own_pages import find_sources as find_sources_of_pages
 
 NOT_A_SITE = Message("build.not_a_site", "holds files that no build of the list wrote; name a new or empty folder")
 
+NO_FOLDER = Message("build.no_folder", "found a file, expected a folder for the site; name another one")
+
 STATE = ".list-state.json"
 """File of a site that remembers what is written: digest of each page's content, and the day of each entry."""
 
@@ -247,8 +249,10 @@ class _State:
         Raises
         ------
         ConfigError
-            If the folder holds other files, which a build would mix with its own.
+            If it is a file, or the folder holds other files, which a build would mix with its own.
         """
+        if site.exists() and not site.is_dir():
+            raise ConfigError(at(str(site), NO_FOLDER()))
         file = site / STATE
         if not file.is_file():
             others = [path for path in site.iterdir() if path.name != "editions"] if site.is_dir() else []

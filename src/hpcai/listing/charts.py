@@ -10,6 +10,7 @@ from typing import Any
 
 from hpcai.core.messages import Message
 from hpcai.listing.entries import NOT_VALID
+from hpcai.listing.units import ACCELERATOR, name_device, say_units
 from hpcai.plots.interactive import CONFIG, MUTED, spec_to_svg
 from hpcai.report.embedding import read_size
 
@@ -25,8 +26,8 @@ MOST_POINTS = 1500
 """Points per panel; a picture with more is neither read nor loaded with pleasure."""
 LONGEST, LONGEST_TITLE = 60, 200
 """Length of a name in a legend, and above the numbers of a mark [characters]; tables have the whole names."""
-IN_TIPS = ("accelerator", "round", "verdict")
-"""What a mark of the scaling chart tells under its own name."""
+IN_TIPS = ("round", "verdict")
+"""What a mark of the scaling chart tells under its own name, besides its model."""
 ALT = Message("charts.alt", "{title}: {points} points; the table below has the numbers.")
 
 STYLE = {
@@ -97,29 +98,35 @@ def draw_records(rows: Rows, title: str, unit: str) -> Sketch:
     return _finish({"layer": [line, point], "encoding": encoding}, rows, title)
 
 
-def draw_scaling(rows: Rows, title: str, unit: str) -> Sketch:
-    """Draw the throughput per accelerator of every result against the number of accelerators, one colour per kind.
+def draw_scaling(rows: Rows, title: str, unit: str, counted: str = ACCELERATOR) -> Sketch:
+    """Draw the throughput per accelerator of every result against the number of accelerators, one colour per model.
 
     Parameters
     ----------
     rows
-        One per result, with ``scale`` [accelerators], ``value`` [unit per accelerator], ``accelerator``, ``rules``,
+        One per result, with ``scale`` [counted], ``value`` [unit per counted], ``accelerator``, ``rules``,
         ``verdict``; and for the reader ``title``, ``said``, ``round``, ``href``. Those that are not valid are hollow.
     title, unit
         Of the vertical axis.
+    counted
+        What stands for accelerators on machines without any, such as node.
     """
+    units, device = say_units(counted), name_device(counted)
     encoding = {
-        "x": _logarithmic("scale", "accelerators", base=2),
+        "x": _logarithmic("scale", units, base=2),
         "y": _logarithmic("value", f"{title} [{unit}]"),
-        "color": _colour(rows, "accelerator"),
+        "color": {**_colour(rows, "accelerator"), "title": device},
         "shape": {**_of("rules", "rules", "nominal"), "legend": _legend(rows, "rules")},
         "opacity": _fading(),
-        **_answering([("said", title), ("scale", "accelerators"), *((one, one) for one in IN_TIPS)]),
+        **_answering([("said", title), ("scale", units), ("accelerator", device), *((one, one) for one in IN_TIPS)]),
     }
     broken = {"field": "verdict", "equal": NOT_VALID}
     filled = {"mark": _mark("point", size=45), "transform": [{"filter": {"not": broken}}]}
     hollow = {"mark": {**_mark("point", size=45), "filled": False}, "transform": [{"filter": broken}]}
-    layers = [{**filled, "params": [_choice("accelerator")]}, hollow]
+    # Only layers with marks: an empty one has no extent, of which Vega warns.
+    drawn = {row["verdict"] == NOT_VALID for row in rows}
+    layers = [layer for layer, is_broken in ((filled, False), (hollow, True)) if is_broken in drawn]
+    layers[0] = {**layers[0], "params": [_choice("accelerator")]}
     return _finish({"layer": layers, "encoding": encoding}, rows, title)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from hpcai.catalogue.tables import definitions
 from hpcai.listing.entries import Entry, File, Machine, Number, Part, Prediction, Refusal, Run, Value
 from hpcai.metrics.cells import number_of, text_of
-from hpcai.metrics.statistics.summaries import INTERVAL
+from hpcai.metrics.statistics.summaries import LEVEL, is_range
 from hpcai.mlperf_hpc.rounds.texts import printable
 
 BOUNDS = {
@@ -78,16 +78,19 @@ def number_from(
     value = number_of(row, quantity)
     if not math.isfinite(value) or (value <= 0 and quantity not in ZERO_COUNTS):
         return None
-    low, high = (number_of(row, name) for name in BOUNDS.get(quantity, ("", "")))
-    bounded = math.isfinite(low) and math.isfinite(high)
+    bounds = [number_of(row, name) for name in BOUNDS.get(quantity, ())]
+    known = len(bounds) == 2 and all(map(math.isfinite, bounds))
+    bounded = known and not (n is not None and is_range(bounds[0], n))
     single = [one for run in runs if math.isfinite(one := number_of(run, quantity))]
+    # The bounds of few runs are their range, which is no interval.
+    single += bounds if known and not bounded else []
     return Number(
         quantity=quantity,
         unit=definitions().find(table, quantity)[1].unit,
         value=value,
-        low=low if bounded else None,
-        high=high if bounded else None,
-        interval=f"{INTERVAL} runs" if bounded else "",
+        low=bounds[0] if bounded else None,
+        high=bounds[1] if bounded else None,
+        interval=f"{100 * LEVEL:.0f} % interval" if bounded else "",
         least=min(single) if len(single) > 1 else None,
         most=max(single) if len(single) > 1 else None,
         n=n,

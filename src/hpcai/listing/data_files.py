@@ -48,10 +48,13 @@ FEED_ENTRIES = 100
 ATOM = "http://www.w3.org/2005/Atom"
 PLAIN = (
     "id", "title", "basis", "suite", "round", "benchmark", "benchmark_title", "workload", "dataset", "data",
-    "division", "scaling", "organisation", "machine", "system", "variant", "nodes", "units", "accelerator", "family",
-    "year", "quality_metric", "quality_target", "rules", "runs_by_rule", "runs_sha256", "submission", "added",
+    "division", "scaling", "organisation", "machine", "system", "variant", "scale", "nodes", "units", "unit",
+    "accelerator", "family", "year", "quality_metric", "quality_target", "rules", "runs_by_rule",
+    "runs_sha256", "submission", "added",
 )  # fmt: skip
 """Fields of an entry that are columns of entries.csv; its verdict and numbers follow."""
+NO_CHANGES = ("id", "added", "submission", "scale", "unit")
+"""Columns that are no part of a difference: editions of earlier versions lack the last two."""
 QUANTITIES = (
     "time_to_train_s", "train_rate_samples_per_s", "vflops_flop_per_s", "vflops_flop_per_j", "rate_flop_per_s",
     "models_per_min", "quality", "reproducibility_score",
@@ -319,7 +322,7 @@ def freeze(edition: Edition, folder: Path) -> Path:
     target = folder / edition.name
     if target.exists():
         raise ConfigError(at(str(target), FROZEN(name=edition.name)))
-    with written_whole(target) as building:
+    with written_whole(target, marker=LIST) as building:
         write_tables(edition, building)
         (building / CITATION).write_text(citation_file(edition), encoding="utf-8")
         write_manifest(building)
@@ -366,6 +369,6 @@ def _changes(one: Entry, two: Entry) -> Iterable[Change]:
 
 
 def _values(entry: Entry) -> dict[str, Value]:
-    plain = {name: getattr(entry, name) for name in PLAIN if name not in ("id", "added", "submission")}
+    plain = {name: getattr(entry, name) for name in PLAIN if name not in NO_CHANGES}
     numbers = {number.quantity: number.value for number in entry.numbers}
     return {**plain, "verdict": entry.verdict.status, "rule_set": entry.verdict.rule_set, **numbers}

@@ -71,6 +71,7 @@ def _declared_entry(row: Row, published: Published, name: str, org: str, evidenc
         variant=str(row["variant"]),
         nodes=whole(number_of(row, "nodes")),
         units=machine.devices_of(whole(number_of(row, "nodes")), whole(number_of(row, "ranks"))),
+        unit="accelerator" if machine.device or machine.devices_per_node else "process",
         accelerator=machine.device,
         family=name_family(machine.device),
         year=published.citation.date.year,

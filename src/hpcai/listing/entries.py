@@ -18,6 +18,8 @@ Basis = Literal["measured", "published", "declared"]
 Data = Literal["official", "other"]
 """official: the benchmark's own dataset; other: generated or changed data, which no list ranks beside official data."""
 Scaling = Literal["strong", "weak"]
+Unit = Literal["accelerator", "processor", "node", "process"]
+"""What a result counts its machine by: accelerators, or what stands for them on a machine without any."""
 RankingKind = Literal["vflops", "vflops_per_watt", "time_to_train", "weak_throughput", "throughput_per_unit"]
 Value = str | int | float | bool | None
 Word = Annotated[str, Field(max_length=2000)]
@@ -172,13 +174,15 @@ class Entry(Part):
     system: Word = Field(description="Name of the system in the submission.")
     variant: Word = ""
     nodes: int | None = None
+    scale: Word = Field(default="", description="Scale in its study, such as n2x4; blank if it is no study's.")
     units: int | None = Field(
         default=None,
         description="Accelerators; of a machine without them processors in published rounds, nodes of own runs, and "
         "processes in declared results.",
     )
-    accelerator: Word = ""
-    family: Word = ""
+    unit: Unit = Field(default="accelerator", description="What `units` counts.")
+    accelerator: Word = Field(default="", description="Model that it computed on: accelerator, or processor.")
+    family: Word = Field(default="", description="The model in a spelling shared by all.")
     year: int | None = Field(default=None, description="Year of the newest run, or of the document.")
     quality_metric: Word = ""
     quality_target: float | None = None

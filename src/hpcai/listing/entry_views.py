@@ -17,6 +17,7 @@ from hpcai.listing.entries import (
 )
 from hpcai.listing.numbers import LOWER_IS_BETTER, choose_format, repeats_of, say_amount
 from hpcai.listing.ranking_views import list_href, organisation_href, say_data
+from hpcai.listing.units import name_device, say_units, say_used
 
 MOST_RESULTS = 200
 """Results in the table of a machine or an organisation."""
@@ -36,10 +37,10 @@ def make_ranks(edition: Edition) -> RankOf:
         for place in ranking.places:
             # Not the place itself: one new result would change the pages of all that come after it.
             words = "listed without a place" if place.place is None else "ranked in this list"
-            # The throughput has no list of its own: the one per accelerator ranks it.
+            # The throughput has no list of its own: the one per accelerator, or what stands for it, ranks it.
             per_unit = ranking.kind == "throughput_per_unit"
             quantity = "train_rate_samples_per_s" if per_unit else ranking.quantity
-            words += " per accelerator" if per_unit else ""
+            words += f" per {edition.by_id[place.entry].unit}" if per_unit else ""
             found.setdefault((place.entry, quantity), []).append((list_href(ranking), words))
     return found
 
@@ -111,7 +112,7 @@ def make_machine(edition: Edition, machine: Machine, entries: Sequence[Entry]) -
     """Return the template data of one machine."""
     facts = [
         _fact("Organisation", machine.organisation, organisation_href(machine.organisation)),
-        _fact("Accelerator", machine.accelerator or machine.family),
+        *([] if machine.processor and not machine.accelerator else [_fact("Accelerator", machine.accelerator)]),
         _fact("Processor", machine.processor),
         *(_fact(say_name(name), text) for name, text in _words(machine.facts)),
     ]
@@ -129,7 +130,8 @@ def make_organisation(edition: Edition, name: str, entries: Sequence[Entry]) -> 
     """Return the template data of one organisation."""
     used = {entry.machine for entry in entries}
     machines = [machine for machine in edition.machines if machine.id in used]
-    facts = [_fact(one.accelerator or one.family or "machine", one.name, f"machine/{one.id}.html") for one in machines]
+    models = [one.accelerator or one.processor or "machine" for one in machines]
+    facts = [_fact(name, one.name, f"machine/{one.id}.html") for name, one in zip(models, machines, strict=True)]
     return {
         "kind": "organisation",
         "title": name,
@@ -179,7 +181,7 @@ def make_row(edition: Edition, entry: Entry) -> dict[str, Any]:
         "division": entry.division or "no division",
         "method": entry.basis,
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
-        "scale": NOT_STATED if entry.units is None else say_whole(entry.units),
+        "scale": say_used(entry) or NOT_STATED,
         "round": entry.round,
         "verdict": entry.verdict.status,
         "values": [say_amount(number, entry.quality_target) for number in numbers],
@@ -212,10 +214,11 @@ def _identity(entry: Entry, machine: str) -> list[tuple[str, str]]:
         ("Organisation", entry.organisation),
         ("Machine", machine),
         ("System as submitted", entry.system),
-        ("Accelerator", entry.accelerator or entry.family),
-        ("Accelerators", "" if entry.units is None else say_whole(entry.units)),
+        (name_device(entry.unit).capitalize(), entry.accelerator or entry.family),
+        (say_units(entry.unit).capitalize(), "" if entry.units is None else say_whole(entry.units)),
         ("Nodes", "" if entry.nodes is None else say_whole(entry.nodes)),
         ("Variant", entry.variant),
+        ("Scale", entry.scale),
         ("Quality target", target),
         ("Rules", entry.rules),
     ]

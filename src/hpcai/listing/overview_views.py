@@ -11,11 +11,13 @@ from hpcai.listing.numbers import choose_format, name_quantity
 from hpcai.listing.ranking_views import (
     KINDS,
     list_href,
+    name_kind,
     organisation_href,
     say_apart,
     say_needed,
     title_of,
 )
+from hpcai.listing.units import join_units, name_device, say_unit, say_units, say_used_of
 
 NOT_JUDGED = (
     "Not judged: there is no rule set for this round, or only numbers are declared. What was checked is on the page of "
@@ -31,18 +33,21 @@ def make_index(edition: Edition, lists: Sequence[Listed], charts: Sequence[Mappi
     led = [(one, one.leader) for one in ordered if one.leader]
     answers = [_answer(one, leader, lists) for one, leader in led]
     example = next((one.ranking for one in (*(one for one, _ in led), *lists)), None)
+    unit = say_unit(edition.entries)
     machines, results = len(edition.machines), len(edition.entries)
     count = f"{say_count(results, 'result')} of {say_count(machines, 'machine')}"
     return {
         "headline": edition.title,
         "about": f"{count}, each with its evidence, its verdict and its uncertainty.",
         "answers": answers,
+        "unit": unit,
+        "units": say_units(unit),
         "not_judged": NOT_JUDGED if any(not one.judged for one in edition.rankings) else "",
         "needed": say_needed(edition, example) if example else "Any result with its logs.",
         "cite_short": cite_edition(edition),
         "refused_words": _say_refused(len(edition.refused)),
         "lists": _index_lists(lists),
-        "kinds": list(KINDS.values()),
+        "kinds": [name_kind(kind, edition.entries) for kind in KINDS],
         "charts": charts,
         "citation": cite_edition(edition),
         "bibtex": say_edition_bibtex(edition),
@@ -71,7 +76,7 @@ def _answer(listed: Listed, leader: Record, lists: Sequence[Listed]) -> dict[str
         "list_href": list_href(listed.ranking),
         "machine": {"text": machine.name, "href": f"machine/{machine.id}.html"} if machine else None,
         "organisation": entry.organisation,
-        "scale": say_whole(entry.units),
+        "scale": say_used_of(entry),
         "accelerator": entry.family or entry.accelerator,
         "round": entry.round,
         "href": f"result/{entry.id}.html",
@@ -172,17 +177,18 @@ def _tell(entry: Entry) -> dict[str, str]:
 
 def record_table(lists: Sequence[Listed], benchmark: str, title: str) -> dict[str, Any]:
     """Return the records of all lists of one benchmark as a table."""
+    chosen = [one for one in lists if one.ranking.benchmark == benchmark]
+    kinds = [name_kind(one.ranking.kind, one.entries) for one in chosen]
     rows = [
         [
-            make_cell(f"{KINDS[one.ranking.kind]}, {say_apart(one.edition, one.ranking)}", list_href(one.ranking)),
+            make_cell(f"{kind}, {say_apart(one.edition, one.ranking)}", list_href(one.ranking)),
             make_cell(record.entry.year),
             make_cell(record.entry.round),
             make_cell(f"{record.found.say(one.form)} {one.form.unit}", f"result/{record.entry.id}.html"),
             make_cell(record.found.say_interval(one.form)),
             make_cell(record.entry.title),
         ]
-        for one in lists
-        if one.ranking.benchmark == benchmark
+        for kind, one in zip(kinds, chosen, strict=True)
         for record in one.records
     ]
     headings = ["List", "Year", "Round", "Record", "Interval", "Result"]
@@ -190,11 +196,12 @@ def record_table(lists: Sequence[Listed], benchmark: str, title: str) -> dict[st
 
 
 def scaling_rows(edition: Edition, benchmark: str) -> list[dict[str, Any]]:
-    """Return every result of a benchmark with a throughput and a number of accelerators [samples/s per accelerator]."""
+    """Return every result of a benchmark with a throughput and a number of units [samples/s per unit]."""
     return [
         {
             "id": entry.id,
             "scale": entry.units,
+            "unit": entry.unit,
             "value": entry.per_unit,
             "accelerator": entry.family or entry.accelerator or "not stated",
             "rules": f"{entry.division}, {entry.basis}".strip(", "),
@@ -209,7 +216,7 @@ def tell_scaling(edition: Edition, rows: Sequence[Mapping[str, Any]]) -> list[di
     """Return the rows of a chart of scaling with what each mark tells."""
     return [
         {
-            **{key: value for key, value in row.items() if key != "id"},
+            **{key: value for key, value in row.items() if key not in ("id", "unit")},
             "said": f"{say_number(row['value'])} samples/s",
             **_tell(edition.by_id[row["id"]]),
         }
@@ -228,7 +235,9 @@ def scaling_table(title: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, An
         cells = (say_whole(scale), say_whole(len(found)), say_whole(len(found) - len(values)))
         best = say_number(max(values)) if values else "none valid"
         shown.append([make_cell(cell) for cell in (accelerator, rules, *cells, best)])
-    headings = ["Accelerator", "Rules", "Number", "Results", "Not valid", "Best [samples/s per accelerator]"]
+    unit = join_units(row["unit"] for row in rows)
+    device, units = name_device(unit).capitalize(), say_units(unit).capitalize()
+    headings = [device, "Rules", units, "Results", "Not valid", f"Best [samples/s per {unit}]"]
     return make_table(f"Scaling of {title}", headings, shown, (2, 3, 4, 5))
 
 
@@ -342,7 +351,8 @@ def machine_table(edition: Edition, results: Mapping[str, Sequence[Entry]]) -> d
         ]
         for one in sorted(edition.machines, key=lambda one: (one.name.casefold(), one.id))
     ]
-    return make_table("Machines", ["Machine", "Organisation", "Accelerator", "Results"], rows, (3,))
+    device = name_device(say_unit(edition.entries)).capitalize()
+    return make_table("Machines", ["Machine", "Organisation", device, "Results"], rows, (3,))
 
 
 def organisation_table(results: Mapping[str, Sequence[Entry]]) -> dict[str, Any]:
@@ -361,7 +371,8 @@ def organisation_table(results: Mapping[str, Sequence[Entry]]) -> dict[str, Any]
 def needed_table(edition: Edition) -> dict[str, Any]:
     """Return what a submission needs, and the lists in which it is compared."""
     groups: dict[str, set[str]] = {}
+    words = {kind: name_kind(kind, edition.entries) for kind in KINDS}
     for ranking in edition.rankings:
-        groups.setdefault(say_needed(edition, ranking), set()).add(KINDS[ranking.kind])
+        groups.setdefault(say_needed(edition, ranking), set()).add(words[ranking.kind])
     rows = [[make_cell(text), make_cell(", ".join(sorted(kinds)))] for text, kinds in sorted(groups.items())]
     return make_table("What a result needs", ["To submit", "Compared by"], rows)

@@ -185,6 +185,7 @@ class _Own:
             data=data_of(str(row["dataset"])),
             division=str(row["division"]),
             variant=shorten(" ".join(str(row[name]) for name in ("variant", "engine") if row[name])),
+            scale=str(row["scale"]),
             nodes=whole(number_of(row, "nodes")),
             units=units_of(records[0], point.nodes, point.ranks),
             quality_metric=str(row["quality_metric"]),

@@ -8,7 +8,7 @@ from typing import Any
 from hpcai.catalogue.points import POINT
 from hpcai.core.text import say_name
 from hpcai.listing.content import plain, shorten
-from hpcai.listing.entries import Check, File, Machine, Number, Reproducibility, Value, make_id
+from hpcai.listing.entries import Check, File, Machine, Number, Reproducibility, Unit, Value, make_id
 from hpcai.listing.entry_parts import facts_below
 from hpcai.metrics.cells import Row, number_of
 from hpcai.metrics.reproducibility import METHOD, MOST, judge_point
@@ -38,9 +38,12 @@ def repeat_with(source: str, records: Sequence[RunRecord]) -> str:
 
 
 def accelerator_of(record: RunRecord) -> str:
-    """Return the model that a run computed on, as its node told it: accelerators, or else the processor."""
-    facts = record.provenance.machine_facts
-    return shorten(str(facts.get("accelerators") or facts.get("cpu_model") or ""))
+    """Return the model that a run computed on, as its node told it: accelerator, or processor without any."""
+    return _told(record, "cpu_model" if unit_of(record) == "node" else "accelerators")
+
+
+def _told(record: RunRecord, fact: str) -> str:
+    return shorten(str(record.provenance.machine_facts.get(fact) or ""))
 
 
 def machine_of(record: RunRecord, org: str) -> Machine:
@@ -51,7 +54,8 @@ def machine_of(record: RunRecord, org: str) -> Machine:
         id=make_id(org, machine.name),
         name=machine.name,
         organisation=shorten(org),
-        accelerator=accelerator_of(record),
+        accelerator=accelerator_of(record) if unit_of(record) == "accelerator" else "",
+        processor=_told(record, "cpu_model"),
         family=name_family(accelerator_of(record)),
         facts=tuple(facts_below(declared)),
     )
@@ -63,6 +67,11 @@ def units_of(record: RunRecord, nodes: int, ranks: int) -> int:
     A record does not tell how many processors a node has, and how many ranks share one is everybody's choice.
     """
     return record.plan.machine.accelerators_of(nodes, ranks) or nodes
+
+
+def unit_of(record: RunRecord) -> Unit:
+    """Return what :func:`units_of` counts."""
+    return "accelerator" if record.plan.machine.accelerators_per_node else "node"
 
 
 def settings_of(record: RunRecord, row: Row) -> tuple[tuple[str, Value], ...]:
@@ -102,6 +111,7 @@ def facts_of(records: Sequence[RunRecord], study: str, org: str) -> dict[str, An
         "organisation": shorten(org),
         "machine": make_id(org, machine.name),
         "system": machine.name,
+        "unit": unit_of(records[0]),
         "accelerator": accelerator,
         "family": name_family(accelerator),
         "year": max(years, default=None),

@@ -124,6 +124,7 @@ def _entry(
         division=plan.submission.division if row else "",
         scaling="weak",
         variant=shorten(" ".join(word for word in point[:2] if word)),
+        scale=point[2],
         nodes=whole.nodes,
         units=units_of(records[0], whole.nodes, whole.ranks),
         quality_metric=task_of(str(row["benchmark"])).quality_metric if row else "",

@@ -18,10 +18,21 @@ from pydantic import Field, StringConstraints
 from hpcai.config.base import Settings, Text
 from hpcai.config.reading import Problems, read_yaml, validate
 from hpcai.core.errors import ConfigError, ParseError
+from hpcai.core.files import real_path, write_asked
 from hpcai.core.messages import Message, at
+from hpcai.core.sealed import seal_drawing, unseal_drawing
 from hpcai.listing.content import Content
-from hpcai.listing.sources import PACKAGE_FILE, Kind, Source, digest_files, kind_of, list_files
-from hpcai.records.folders import check_manifest, write_manifest, written_whole
+from hpcai.listing.sources import (
+    MISSING,
+    PACKAGE_FILE,
+    PULL_REQUEST,
+    Kind,
+    Source,
+    digest_files,
+    kind_of,
+    list_files,
+)
+from hpcai.records.folders import check_manifest, require_replaceable, write_manifest, written_whole
 
 NO_CONTENT = Message("packages.no_content", "found {found}, expected one submission in the folder content")
 OTHER_KIND = Message("packages.other_kind", "the content is {found!r}, the description says {expected!r}")
@@ -31,6 +42,12 @@ NO_SUBMISSION = Message(
     "found {found}, expected a results folder, a report document, an MLPerf HPC round or a file of declared results",
 )
 NOT_ACCEPTED = Message("packages.not_accepted", "{source}: found no result that the list accepts")
+NOT_APART = Message(
+    "packages.not_apart", "found the package in, around or in place of the submission {source}; name a folder elsewhere"
+)
+OWN_WORDS = Message(
+    "packages.own_words", "found a text that was changed since it was written, or is another one; move or delete it"
+)
 SECRETS = Message("packages.secrets", "found {count} secrets, nothing was written: {places}")
 
 CONTENT = "content"
@@ -142,8 +159,10 @@ def make_submission(
     Raises
     ------
     ConfigError
-        If the source is no submission, or a field is not valid.
+        If the source is missing or no submission, or a field is not valid.
     """
+    if not source.exists():
+        raise ConfigError(at(str(source), MISSING()))
     kind = kind_of(source)
     if kind is None or kind == "package":
         raise ConfigError(at(str(source), NO_SUBMISSION(found=kind or "nothing known")))
@@ -171,6 +190,34 @@ class Package:
     leaks: tuple[Leak, ...]
 
 
+def request_beside(package: Path) -> Path:
+    """Return where the text of the pull request for a package is."""
+    return package.with_name(f"{package.name}{PULL_REQUEST}")
+
+
+def require_places(source: Path, output: Path) -> None:
+    """Check, before anything is read, that neither the submission nor a foreign file would be replaced.
+
+    Raises
+    ------
+    ConfigError
+        If the package would lie in or around the submission, or replace anything but an earlier package; or if the
+        text of the pull request beside it is not as it was written.
+    """
+    places = [real_path(source), real_path(output)]
+    if any(one == other or one in other.parents for one, other in (places, places[::-1])):
+        raise ConfigError(at(str(output), NOT_APART(source=source)))
+    require_replaceable(output, PACKAGE_FILE)
+    request = request_beside(output)
+    if request.exists() or request.is_symlink():
+        try:
+            is_own = request.is_file() and unseal_drawing(request.read_bytes()).is_sealed
+        except ValueError:
+            is_own = False
+        if not is_own:
+            raise ConfigError(at(str(request), OWN_WORDS()))
+
+
 def write_package(source: Path, output: Path, submission: Submission) -> Package:
     """Check a submission and write it as a package that the list accepts.
 
@@ -179,7 +226,7 @@ def write_package(source: Path, output: Path, submission: Submission) -> Package
     source
         A results folder, report document, MLPerf HPC round or file of declared results.
     output
-        Folder to write; an existing one is replaced as a whole.
+        Folder to write; an earlier package is replaced as a whole, anything else stays (:func:`require_places`).
     submission
         Its description.
 
@@ -188,6 +235,7 @@ def write_package(source: Path, output: Path, submission: Submission) -> Package
     HpcaiError
         If a check fails, no result is accepted, or a secret is found; nothing is written then.
     """
+    require_places(source, output)
     content = _read_plain(
         Source(submission.name, submission.kind, source), submission.submitted, submission.organisation
     )
@@ -199,7 +247,7 @@ def write_package(source: Path, output: Path, submission: Submission) -> Package
     if secrets:
         places = ", ".join(f"{leak.file}:{leak.line}: {leak.found}" for leak in secrets[:5])
         raise ParseError(SECRETS(count=len(secrets), places=places))
-    with written_whole(output) as building:
+    with written_whole(output, marker=PACKAGE_FILE) as building:
         target = building / CONTENT / source.name
         for name, place in chosen.items():
             copy = target / name if source.is_dir() else target
@@ -281,15 +329,26 @@ def _leaks_in(file: str, text: str, patterns: Iterable[tuple[re.Pattern[str], Wo
                 yield Leak(what, file, text.count("\n", 0, match.start()) + 1, words[:200])
 
 
-def describe_package(package: Package, submission: Submission) -> str:
-    """Return the text of a pull request that hands in a package, to be completed by its author."""
+def write_request(package: Package, submission: Submission) -> Path:
+    """Write the text of a pull request that hands in a package, to be completed by its author; return its file.
+
+    It ends with its digest: what the author has changed is not replaced by the next package.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be written.
+    """
     template = resources.files(__package__).joinpath("templates", "pull_request.md").read_text("utf-8")
     lines = [f"- {entry.title}: {entry.verdict.status}" for entry in package.content.entries]
-    return template.format(
+    text = template.format(
         name=submission.name, organisation=submission.organisation, kind=submission.kind, license=submission.license,
         files=package.files, megabytes=package.bytes / 1e6, entries="\n".join(lines),
         embargo=submission.embargo or "none",
     )  # fmt: skip
+    place = request_beside(package.folder)
+    write_asked(place, seal_drawing(text.encode()).decode())
+    return place
 
 
 def say_package(package: Package) -> list[str]:
@@ -321,8 +380,9 @@ TEMPLATES = {
     "list.yml": ".github/workflows/list.yml",
     "pull_request.md": ".github/pull_request_template.md",
     "readme.md": "README.md",
+    "submissions.md": "submissions/README.md",
 }
-"""Files of a repository that holds a list."""
+"""Files of a repository that holds a list. Git keeps no empty folder: the one for submissions has a text."""
 
 
 def write_repository(folder: Path) -> list[Path]:
@@ -340,5 +400,4 @@ def write_repository(folder: Path) -> list[Path]:
     for name, place in places.items():
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(resources.files(__package__).joinpath("templates", name).read_bytes())
-    (folder / "submissions").mkdir(exist_ok=True)
     return list(places.values())

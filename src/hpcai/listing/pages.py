@@ -21,9 +21,17 @@ from hpcai.listing.entry_views import (
 )
 from hpcai.listing.listed import Listed, list_all
 from hpcai.listing.numbers import name_quantity
-from hpcai.listing.ranking_views import KINDS, SUBMIT_COMMAND, list_href, make_list, make_list_data, organisation_href
+from hpcai.listing.ranking_views import (
+    SUBMIT_COMMAND,
+    list_href,
+    make_list,
+    make_list_data,
+    name_kind,
+    organisation_href,
+)
 from hpcai.listing.rendering import Site
 from hpcai.listing.site_files import remove_others
+from hpcai.listing.units import join_units, name_device, say_unit
 from hpcai.records.folders import MANIFEST
 from hpcai.report.embedding import embed_json
 from hpcai.report.own_pages import find_sources
@@ -193,7 +201,7 @@ def _write_overviews(maker: _Maker) -> None:
     records = list(_record_sections(maker))
     question = "How the best result of each list moved, from its first round. Results without a year are left out."
     _write_simple(maker, "records.html", "Records over the years", question, *records)
-    question = "Throughput per accelerator of every result: a flat line is perfect scaling."
+    question = f"Throughput per {say_unit(edition.entries)} of every result: a flat line is perfect scaling."
     _write_simple(maker, "scaling.html", "Scaling of everything", question, *scaling)
     _write_predictions(maker)
     question = "Everything that failed a check, with every reason. Nothing is dropped silently."
@@ -220,13 +228,20 @@ def _record_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         for kind in CHARTED:
             rows, unit = overview.record_rows(maker.lists, benchmark, kind)
             if len({row["year"] for row in rows}) > 1:
-                title = f"{benchmark_title}: {KINDS[kind].lower()}"
-                sketch = draw_records(rows, KINDS[kind], unit)
+                words = name_kind(kind, _entries_of(maker, benchmark, kind))
+                title = f"{benchmark_title}: {words.lower()}"
+                sketch = draw_records(rows, words, unit)
                 charts.append(_chart(maker, f"records-{number}-{kind}", title, sketch, caption))
         table = overview.record_table(maker.lists, benchmark, benchmark_title)
         # One year is no course of anything: the table has its numbers.
         lines = [] if charts or not table["rows"] else ["All records are of one year: nothing has moved yet."]
         yield _section(benchmark_title, lines=lines, charts=charts, tables=[table])
+
+
+def _entries_of(maker: _Maker, benchmark: str, kind: str) -> list[Entry]:
+    """Return the results in all lists of one kind of a benchmark."""
+    lists = (one for one in maker.lists if (one.ranking.benchmark, one.ranking.kind) == (benchmark, kind))
+    return [entry for one in lists for entry in one.entries]
 
 
 def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
@@ -236,11 +251,13 @@ def _scaling_sections(maker: _Maker) -> Iterator[dict[str, Any]]:
         charts = []
         if rows:
             kept = thin_out(rows)
-            shown = "every result" if len(kept) == len(rows) else "the best of each accelerator and scale"
+            unit = join_units(row["unit"] for row in rows)
+            shown = "every result" if len(kept) == len(rows) else f"the best of each {name_device(unit)} and scale"
             hollow = " Hollow marks are not valid." if any(row["verdict"] == NOT_VALID for row in kept) else ""
             caption = f"Strong scaling: {shown}.{hollow} {SCALING_CAPTION}"
-            sketch = draw_scaling(overview.tell_scaling(maker.edition, kept), "throughput per accelerator", "samples/s")
-            charts.append(_chart(maker, f"scaling-{number}", f"{title}: scaling per accelerator", sketch, caption))
+            told = overview.tell_scaling(maker.edition, kept)
+            sketch = draw_scaling(told, f"throughput per {unit}", "samples/s", unit)
+            charts.append(_chart(maker, f"scaling-{number}", f"{title}: scaling per {unit}", sketch, caption))
         yield _section(title, charts=charts, tables=[overview.scaling_table(title, rows)])
 
 

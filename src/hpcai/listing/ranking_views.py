@@ -9,6 +9,7 @@ from hpcai.core.text import say_name, say_whole
 from hpcai.listing.entries import Edition, Entry, Place, Ranking, make_id
 from hpcai.listing.listed import Found, Listed
 from hpcai.listing.numbers import Format
+from hpcai.listing.units import name_device, say_unit, say_units
 
 ROWS = 50
 """Rows in the page itself: what a reader without scripts sees, and everyone before the data are there."""
@@ -18,7 +19,7 @@ SHOWN = ("value", "low", "high")
 """Columns of numbers that every list has."""
 KINDS = {
     "time_to_train": "Time to train",
-    "throughput_per_unit": "Throughput per accelerator",
+    "throughput_per_unit": "Throughput per {unit}",
     "vflops": "VFLOPS",
     "vflops_per_watt": "VFLOPS per watt",
     "weak_throughput": "Throughput of weak scaling",
@@ -32,6 +33,7 @@ MEANINGS = {
     "vflops_per_watt": "Valid FLOPS over mean power.",
     "weak_throughput": "Models trained per minute by many instances at once, on the machine.",
 }
+BRACKETS = " In brackets: 95 % interval."
 NO_RULES = ", and not judged: no rule set exists for them"
 SUBMIT_COMMAND = 'hpcai list submit results --output my_machine --org "My laboratory"'
 BASES = {
@@ -54,6 +56,11 @@ def list_href(ranking: Ranking) -> str:
 def organisation_href(name: str) -> str:
     """Return the page of an organisation."""
     return f"organisation/{make_id(name)}.html"
+
+
+def name_kind(kind: str, entries: Iterable[Entry]) -> str:
+    """Return the readable name of a kind of list, with the unit by which its results are counted."""
+    return KINDS[kind].format(unit=say_unit(entries)) if "{" in KINDS[kind] else KINDS[kind]
 
 
 def title_of(ranking: Ranking) -> str:
@@ -86,17 +93,20 @@ def say_apart(edition: Edition, ranking: Ranking) -> str:
 def make_list(listed: Listed) -> dict[str, Any]:
     """Return the template data of one list."""
     edition, ranking, form = listed.edition, listed.ranking, listed.form
+    kind, unit = name_kind(ranking.kind, listed.entries), say_unit(listed.entries)
     shown = zip(ranking.places[:ROWS], listed.entries, listed.found, strict=False)
     rows = [_make_row(edition, place, entry, found, form) for place, entry, found in shown]
     return {
-        "title": f"{KINDS[ranking.kind]}: {title_of(ranking)}, {say_apart(edition, ranking)}",
+        "title": f"{kind}: {title_of(ranking)}, {say_apart(edition, ranking)}",
         "question": say_rules(ranking),
-        "others": _other_lists(edition, ranking),
+        "others": _other_lists(listed),
         "rows": rows,
         "status": f"{say_whole(len(ranking.places))} results",
-        "order": f"Best first. {KINDS[ranking.kind]} [{form.unit}].",
+        "order": f"Best first. {kind} [{form.unit}].{BRACKETS if any(map(_has_interval, listed.found)) else ''}",
         "sorted": "ascending" if ranking.better == "lower" else "descending",
-        "heading": f"{KINDS[ranking.kind]} [{form.unit}]",
+        "heading": f"{kind} [{form.unit}]",
+        "device": name_device(unit).capitalize(),
+        "units": say_units(unit).capitalize(),
         "left_out": say_whole(len(ranking.places) - ROWS) if len(ranking.places) > ROWS else "",
         "definition": MEANINGS[ranking.kind],
         "separate": APART,
@@ -139,8 +149,11 @@ def make_list_data(listed: Listed) -> Iterator[tuple[str, dict[str, Any]]]:
         "better": ranking.better,
         "total": len(ranking.places),
         "parts": names[1:],
-        "first": {"format": {"factor": listed.form.factor}, "results": "../result/", "compare": "../compare.html"},
-    }
+        "first": {
+            "format": {"factor": listed.form.factor}, "results": "../result/", "compare": "../compare.html",
+            "units": say_units(say_unit(listed.entries)),
+        },
+    }  # fmt: skip
     for name, start, end in zip(names, [0, *ends], ends, strict=False):
         part = _make_part(listed, start, end)
         yield f"list/{name}", {**part, **about} if start == 0 else part
@@ -169,6 +182,7 @@ def _make_row(edition: Edition, place: Place, entry: Entry, found: Found | None,
         "place": "not valid" if place.place is None else say_whole(place.place),
         "href": f"result/{entry.id}.html",
         "machine": _machine(edition, entry),
+        "setting": _say_setting(entry),
         "accelerator": _accelerator(edition, entry),
         "organisation": _organisation(edition, entry),
         "round": entry.round,
@@ -185,6 +199,16 @@ def _machine(edition: Edition, entry: Entry) -> dict[str, str]:
     if machine is None:
         return {"text": entry.system, "href": ""}
     return {"text": machine.name, "href": f"machine/{machine.id}.html"}
+
+
+def _say_setting(entry: Entry) -> str:
+    """Return what tells results of one machine apart: variant and scale of its study; blank if it has none."""
+    return ", ".join(word for word in (entry.variant, entry.scale) if word)
+
+
+def _setting(_: Edition, entry: Entry) -> dict[str, str] | None:
+    text = _say_setting(entry)
+    return {"text": text, "href": ""} if text else None
 
 
 def _organisation(_: Edition, entry: Entry) -> dict[str, str] | None:
@@ -214,6 +238,10 @@ def _number_columns(found: Sequence[Found | None]) -> dict[str, list[float | Non
     return {name: [_rounded(one and getattr(one, name)) for one in found] for name in names}
 
 
+def _has_interval(found: Found | None) -> bool:
+    return found is not None and found.low is not None
+
+
 def _only_runs(found: Found) -> bool:
     return found.low is None and found.least is not None
 
@@ -225,6 +253,7 @@ def _rounded(value: float | None) -> float | None:
 
 WORDS: Mapping[str, tuple[tuple[str, ...], Callable[[Edition, Entry], dict[str, str] | None]]] = {
     "machine": (("machine", "system"), _machine),
+    "setting": (("variant", "scale"), _setting),
     "organisation": (("organisation",), _organisation),
     "accelerator": (("family", "accelerator"), _accelerator),
     "round": (("round",), _round),
@@ -252,13 +281,15 @@ def _number_words(
     return column, [{"text": text, "href": f"../{href}"} if href else text for text, href in numbers]
 
 
-def _other_lists(edition: Edition, ranking: Ranking) -> list[dict[str, Any]]:
+def _other_lists(listed: Listed) -> list[dict[str, Any]]:
     """Return the lists beside this one: of other benchmarks, of other measures, and under other rules."""
+    edition, ranking = listed.edition, listed.ranking
+    kinds = [(kind, name_kind(kind, listed.entries)) for kind in KINDS]
     titles = {other.benchmark: title_of(other) for other in edition.rankings}
     benchmarks = sorted(titles.items(), key=lambda item: item[1].casefold())
     return [
         {"label": "Benchmark", "links": [_nearest(edition, ranking, "benchmark", *one) for one in benchmarks]},
-        {"label": "Measure", "links": [_nearest(edition, ranking, "kind", kind, word) for kind, word in KINDS.items()]},
+        {"label": "Measure", "links": [_nearest(edition, ranking, "kind", *one) for one in kinds]},
         {"label": "Rules", "links": list(_siblings(edition, ranking))},
     ]
 

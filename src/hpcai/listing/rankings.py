@@ -21,6 +21,7 @@ from hpcai.listing.entries import (
     make_id,
     sort_entries,
 )
+from hpcai.listing.units import say_unit
 
 TWICE = Message("rankings.twice", "the entry {entry} is already in the submission {first}")
 PER_UNIT = "train_rate_per_unit_samples_per_s"
@@ -43,7 +44,7 @@ MEASURES = (
     Measure("time_to_train", "time_to_train_s", "lower", "Time to train", suites=("mlperf_hpc",)),
     Measure("vflops", "vflops_flop_per_s", "higher", "VFLOPS", suites=("hpc_ai500",)),
     Measure("vflops_per_watt", "vflops_flop_per_j", "higher", "VFLOPS per watt", suites=("hpc_ai500",)),
-    Measure("throughput_per_unit", PER_UNIT, "higher", "Throughput of one accelerator", "mlperf_results"),
+    Measure("throughput_per_unit", PER_UNIT, "higher", "Throughput per {unit}", "mlperf_results"),
     Measure("weak_throughput", "models_per_min", "higher", "Weak scaling", "mlperf_weak", scaling="weak"),
 )
 
@@ -181,9 +182,10 @@ def _ranking(measure: Measure, members: list[tuple[float, Entry]]) -> Ranking:
     judged = first.verdict.status != "not judged"
     words = (first.benchmark, first.dataset, first.division, first.basis, first.rules)
     target = "" if first.quality_target is None else f"{first.quality_target:g}"
+    kind = measure.title.format(unit=say_unit(entry for _, entry in members))
     return Ranking(
         id=make_id(measure.kind, *words, first.data, target, "judged" if judged else ""),
-        title=", ".join(word for word in (measure.title, first.benchmark_title or first.benchmark, *words[1:]) if word),
+        title=", ".join(word for word in (kind, first.benchmark_title or first.benchmark, *words[1:]) if word),
         kind=measure.kind,
         quantity=measure.quantity,
         unit=definitions().find(measure.table, measure.quantity)[1].unit,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ BROKEN = Message("reading.broken", "cannot be read: {kind}: {error}; submit what
 MEMO = "memo.json"
 FORECASTS = ""
 """Name of the content that holds forecasts; no submission has it."""
+OWN = re.compile(r"[0-9a-f]{12}-[0-9a-f]{40}\.json")
+"""Names of the files of a cache; others in its folder are not ours to delete."""
 DATED = (".future",)
 """Ends of the codes of refusals that depend on the day, which no cache keeps."""
 
@@ -85,7 +88,7 @@ class Cache:
         kept = {name: self.memo[name] for name in names if name in self.memo}
         write_atomically(self.folder / MEMO, json.dumps(kept).encode())
         for file in self.folder.glob("*.json"):
-            if file.name != MEMO and file.name not in self.used:
+            if OWN.fullmatch(file.name) and file.name not in self.used:
                 file.unlink()
 
 

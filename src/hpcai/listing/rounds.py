@@ -31,6 +31,7 @@ from hpcai.listing.entries import (
     Refusal,
     Run,
     Scaling,
+    Unit,
     Value,
     Verdict,
     make_id,
@@ -206,6 +207,7 @@ class _Round:
             dataset=str(score["dataset"]),
             rules=str(score["timing"]) or "staging not stated",
             units=whole(number_of(row, "units")),
+            unit=self._unit(row),
             runs_by_rule=whole(number_of(row, "runs_by_rule")),
             runs_sha256=str(score["runs_sha256"]),
             remarks=tuple(split_reasons([score["reason"]])),
@@ -223,8 +225,13 @@ class _Round:
             dataset=task_of(row["benchmark"]).dataset,
             rules=f"instances on {row['instance_scale']:g} {row['scale_unit']}" if row["instance_scale"] > 0 else "",
             units=whole(number_of(row, "whole_scale")),
+            unit=row["scale_unit"],
             remarks=tuple(split_reasons([row["reason"]])),
         )
+
+    def _unit(self, row: Row) -> Unit:
+        system = self.submissions[str(row["source"])].system
+        return "accelerator" if system is None or system.accelerators else "processor"
 
     def _entry(self, row: Row, *, scaling: Scaling, remarks: tuple[str, ...], **facts: Any) -> Entry:  # noqa: ANN401
         folder = str(row["source"])

@@ -75,7 +75,8 @@ def find_sources(folders: Sequence[Path]) -> tuple[list[Source], list[Refusal]]:
     ----------
     folders
         Submissions, or folders of submissions up to :data:`DEEPEST` levels above them. Hidden names and those of
-        :data:`BESIDE` are no submissions. Links are followed only if they are named here.
+        :data:`BESIDE` are no submissions; a named folder that holds these alone is a list without submissions yet.
+        Links are followed only if they are named here.
 
     Raises
     ------
@@ -87,6 +88,8 @@ def find_sources(folders: Sequence[Path]) -> tuple[list[Source], list[Refusal]]:
     for folder in folders:
         if not folder.exists():
             raise ParseError(at(str(folder), MISSING()))
+        if _is_new_list(folder):
+            continue
         for path, kind in _search(folder, DEEPEST):
             name = _name(path, folder)
             if kind is None:
@@ -102,6 +105,12 @@ def find_sources(folders: Sequence[Path]) -> tuple[list[Source], list[Refusal]]:
 
 def _name(path: Path, folder: Path) -> str:
     return path.name if path == folder else path.relative_to(folder).as_posix()
+
+
+def _is_new_list(folder: Path) -> bool:
+    """Return whether a folder has something, but only what lies beside submissions, as after `hpcai list init`."""
+    inside = [entry.name for entry in folder.iterdir()] if folder.is_dir() and kind_of(folder) is None else []
+    return bool(inside) and all(map(_is_beside, inside))
 
 
 def _search(path: Path, depth: int) -> Iterator[tuple[Path, Kind | None]]:

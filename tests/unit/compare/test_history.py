@@ -8,10 +8,12 @@ import pandas as pd
 import pytest
 from unit.compare.study_folders import make_runs, write_study
 from unit.record_factory import make_benchmark, make_record
+from unit.refusals import refused
 
 from hpcai.__main__ import main
 from hpcai.compare.history import HISTORY_COLUMNS, history_of
-from hpcai.compare.text import NO_HISTORY, say_history
+from hpcai.compare.text import NO_HISTORY, RANGE, say_history
+from hpcai.compare.verdict import BAD_TOLERANCE
 from hpcai.core.errors import ConfigError
 from hpcai.metrics.run_tables import write_table
 
@@ -158,3 +160,15 @@ def test_history_prints_and_writes(
     assert "nan" not in text
     assert len(json.loads((tmp_path / "h.json").read_text())["history"]) == 2
     assert (tmp_path / "h.csv").read_text().startswith("number,folder")
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, 1.0, 5.0, float("nan")])
+def test_a_tolerance_that_is_none_is_refused_before_anything_is_read(tolerance: float) -> None:
+    with refused(ConfigError, BAD_TOLERANCE):
+        history_of(["nowhere"], RATE, tolerance)
+
+
+@pytest.mark.parametrize(("repeats", "marked"), [(4, 2), (5, 0)])
+def test_the_bounds_of_few_runs_are_called_their_range(tmp_path: Path, repeats: int, marked: int) -> None:
+    said = say_history(history_of(folders(tmp_path, [1.0, 1.0], repeats), RATE))
+    assert said.count(RANGE) == marked

@@ -17,14 +17,17 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.core.errors import RecordError
 from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.listing import declared, own
+from hpcai.listing.content import BOUNDS, number_from
 from hpcai.listing.data_files import list_schema
 from hpcai.listing.declared import read_declared
 from hpcai.listing.entries import make_id
 from hpcai.listing.own import read_own
+from hpcai.listing.own_records import machine_of
 from hpcai.listing.packages import make_submission, read_source, read_submission, write_package, write_repository
 from hpcai.listing.rounds import read_round_source
-from hpcai.listing.sources import Source, digest_files, kind_of, list_files
+from hpcai.listing.sources import UNKNOWN, Source, digest_files, find_sources, kind_of, list_files
 from hpcai.metrics.reproducibility import FULL, MEASURED
+from hpcai.mlperf_hpc.analysis.system_families import name_family
 from hpcai.records.files import DISCARDED, read_part, write_json
 from hpcai.records.weak import GROUP, WeakGroup
 
@@ -70,6 +73,39 @@ def test_units_are_accelerators_or_the_nodes_of_a_machine_without_them(tmp_path,
     assert [by_ranks[ranks] for ranks in (1, 2)] == expected
     for entry in entries:
         assert entry.per_unit == entry.number("train_rate_samples_per_s").value / entry.units
+        assert entry.unit == ("accelerator" if accelerators else "node")
+    assert {entry.scale for entry in entries} == {"n1x1", "n1x2"}
+
+
+@pytest.mark.parametrize("accelerators", [0, 1])
+def test_a_processor_is_no_accelerator_of_its_machine(tmp_path, accelerators):
+    device = {"kind": "gpu", "shared_by_ranks": True} if accelerators else {"kind": "cpu"}
+    machine = make_machine(accelerators_per_node=accelerators, device=device)
+    facts = {"accelerators": "GPU 9", "cpu_model": "CPU 7"}
+    record = make_record(machine=machine)
+    record = record.model_copy(update={"provenance": record.provenance.model_copy(update={"machine_facts": facts})})
+    found = machine_of(record, "org")
+    assert (found.accelerator, found.processor) == ("GPU 9" if accelerators else "", "CPU 7")
+    assert found.family == name_family("GPU 9" if accelerators else "CPU 7")
+
+
+def test_a_declared_result_without_a_device_counts_processes(tmp_path):
+    source = write_declared(tmp_path)
+    text = source.read_text().replace("device: V100, nodes: 8, devices_per_node: 8", "nodes: 8")
+    bare = tmp_path / "bare.yaml"
+    bare.write_text(text.replace("name: paper", "name: bare"))
+    units = [read_declared(path, "x", files_of(tmp_path), TODAY, "").entries[0].unit for path in (source, bare)]
+    assert units == ["accelerator", "process"]
+
+
+@pytest.mark.parametrize(("n", "is_interval"), [(4, False), (5, True), (None, True)])
+def test_the_bounds_of_few_runs_are_their_range_and_no_interval(n, is_interval):
+    name = "train_rate_samples_per_s"
+    row = {name: 2.0, **dict(zip(BOUNDS[name], (1.0, 3.0), strict=True))}
+    found = number_from(row, name, "scores", "m", n)
+    assert (found.low, found.high) == ((1.0, 3.0) if is_interval else (None, None))
+    assert (found.least, found.most) == ((None, None) if is_interval else (1.0, 3.0))
+    assert bool(found.interval) == is_interval
 
 
 def test_units_of_a_group_are_counted_as_those_of_a_run(results):
@@ -172,6 +208,24 @@ def test_a_repository_has_a_workflow_that_builds_strictly(tmp_path):
     workflow = (tmp_path / "list" / ".github" / "workflows" / "list.yml").read_text()
     assert "hpcai list build submissions" in workflow
     assert "--strict" in workflow
+
+
+def test_a_new_repository_has_an_empty_list_also_in_a_clone(tmp_path):
+    write_repository(tmp_path / "list")
+    kept = [path for path in (tmp_path / "list").rglob("*") if path.is_file()]
+    for path in kept:  # git keeps no empty folder
+        clone = tmp_path / "clone" / path.relative_to(tmp_path / "list")
+        clone.parent.mkdir(parents=True, exist_ok=True)
+        clone.write_bytes(path.read_bytes())
+    assert find_sources([tmp_path / "clone" / "submissions"]) == ([], [])
+
+
+def test_a_folder_without_anything_and_a_submission_with_a_text_alone_are_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "in" / "package").mkdir(parents=True)
+    (tmp_path / "in" / "package" / "README.md").touch()
+    found, refused = find_sources([tmp_path / "empty", tmp_path / "in"])
+    assert (found, [one.reasons[0].code for one in refused]) == ([], [UNKNOWN.code, UNKNOWN.code])
 
 
 def test_the_schema_describes_every_field_of_an_entry():

@@ -253,7 +253,8 @@ NO_REFUSALS = {
 """Messages of the same modules that label what is listed."""
 ELSEWHERE = {
     entry_parts.NOT_VALID, sources.MISSING, sources.TWICE, sources.TOO_LARGE, packages.NO_SUBMISSION,
-    packages.NOT_ACCEPTED, packages.SECRETS,
+    packages.NOT_ACCEPTED, packages.SECRETS, packages.NOT_APART, packages.OWN_WORDS, folders.NO_FOLDER,
+    folders.NOT_EARLIER,
 }  # fmt: skip
 """What ends the build or the submission, or needs other limits: tests of its own."""
 MODULES = (declared, entry_parts, own, own_tables, own_weak, packages, rankings, reading, rounds, sources, folders)

@@ -11,7 +11,7 @@ from unit.listing.site_factory import LONG, MARKUP, RIGHT_TO_LEFT, make_edition
 from hpcai.core.text import say_number
 from hpcai.listing import charts, ranking_views
 from hpcai.listing.charts import MOST_POINTS, Sketch, draw_scaling, thin_out
-from hpcai.listing.entries import Edition, Entry, Number, Ranking, Run
+from hpcai.listing.entries import Edition, Entry, Number, Place, Ranking, Run
 from hpcai.listing.entry_views import make_compared, make_ranks, make_result, make_row, say_bibtex
 from hpcai.listing.listed import Listed, list_all
 from hpcai.listing.numbers import choose_format, repeats_of, say_amount
@@ -257,3 +257,75 @@ def test_a_quality_that_misses_its_target_does_not_look_met(edition: Edition) ->
     (compared,) = make_compared(edition, entry)["values"]
     assert value["shown"].words == compared["words"] == "0.76296"
     assert say_amount(quality).words == "0.763"
+
+
+def _of_nodes(**changes: object) -> Edition:
+    """Return an edition of two results of one machine without accelerators, on two scales of one node."""
+    edition = make_edition(60)
+    ranking = _first(edition, "throughput_per_unit")
+    chosen = [edition.by_id[place.entry] for place in ranking.places if place.place is not None][:2]
+    alike = {"unit": "node", "units": 1, "variant": "fp32", "machine": chosen[0].machine, **changes}
+    entries = tuple(
+        one.model_copy(update={**alike, "scale": scale}) for one, scale in zip(chosen, ("n1x1", "n1x2"), strict=True)
+    )
+    places = tuple(Place(entry=one.id, place=None if changes else 1) for one in entries)
+    rankings = (ranking.model_copy(update={"places": places}),)
+    return Edition(**{**dict(make_edition(60)), "entries": entries, "rankings": rankings, "predictions": ()})
+
+
+def test_a_list_of_nodes_names_no_accelerators_and_tells_scales_apart() -> None:
+    edition = _of_nodes()
+    (listed,) = list_all(edition)
+    view = ranking_views.make_list(listed)
+    assert (view["device"], view["units"]) == ("Processor", "Nodes")
+    assert [row["setting"] for row in view["rows"]] == ["fp32, n1x1", "fp32, n1x2"]
+    (_, data), *_ = ranking_views.make_list_data(listed)
+    assert data["words"]["setting"] == ["fp32, n1x1", "fp32, n1x2"]
+    assert data["first"]["units"] == "nodes"
+    index = make_index(edition, [listed], [])
+    rows = scaling_rows(edition, listed.ranking.benchmark)
+    headings = [head["words"] for head in scaling_table("x", rows)["headings"]]
+    row = make_row(edition, edition.entries[0])
+    shown = [view["title"], view["heading"], view["order"], *index["kinds"], index["unit"], *headings, row["scale"]]
+    groups = make_result(edition, edition.entries[0], make_ranks(edition))["groups"]
+    shown += [index["answers"][0]["scale"], *(fact["name"] for group in groups for fact in group["facts"])]
+    assert [text for text in shown if "accelerator" in text.lower()] == []
+    assert sum("node" in text for text in shown) >= 6
+
+
+def test_a_list_of_several_units_names_all() -> None:
+    edition = _of_nodes()
+    mixed = (edition.entries[0], edition.entries[1].model_copy(update={"unit": "accelerator"}))
+    (listed,) = list_all(Edition(**{**dict(edition), "entries": mixed}))
+    view = ranking_views.make_list(listed)
+    assert (view["device"], view["units"]) == ("Accelerator or processor", "Accelerators or nodes")
+
+
+def test_axes_of_scaling_name_what_is_counted() -> None:
+    edition = _of_nodes()
+    rows = tell_scaling(edition, scaling_rows(edition, edition.entries[0].benchmark))
+    spec = draw_scaling(rows, "throughput per node", "samples/s", "node").spec
+    assert spec["encoding"]["x"]["title"] == "nodes"
+    assert spec["encoding"]["color"]["title"] == "processor"
+    assert not any("accelerator" in str(tip["title"]) for tip in spec["encoding"]["tooltip"])
+
+
+@pytest.mark.parametrize("verdicts", [("valid", "valid"), ("not valid", "not valid"), ("valid", "not valid")])
+def test_every_layer_of_scaling_has_marks(verdicts: tuple[str, str]) -> None:
+    alike = {"title": "t", "said": "s", "round": "r", "href": "h", "accelerator": "A", "rules": "r", "value": 1.0}
+    rows = [{**alike, "scale": scale, "verdict": verdict} for scale, verdict in enumerate(verdicts, 1)]
+    layers = draw_scaling(rows, "x", "y").spec["layer"]
+    assert len(layers) == len(set(verdicts))
+    assert [bool(layer.get("params")) for layer in layers] == [True, False][: len(layers)]
+    assert {layer["mark"]["filled"] for layer in layers} == {verdict == "valid" for verdict in verdicts}
+
+
+def test_a_front_page_without_a_valid_result_names_no_line_above(tmp_path: Path) -> None:
+    texts = []
+    for number, edition in enumerate((_of_nodes(), _of_nodes(year=2020))):
+        view = {**make_index(edition, list_all(edition), []), "metadata": "{}"}
+        facts = {"title": "t", "edition": "e", "made": "", "menu": [], "files": [], "links": [], "submit": "s.html"}
+        Site(tmp_path / str(number), SOURCES, facts).write_page("index.html", "index", view)
+        texts.append((tmp_path / str(number) / "index.html").read_text())
+        assert bool(view["answers"]) == (number == 0)
+    assert ["line above" in text for text in texts] == [True, False]

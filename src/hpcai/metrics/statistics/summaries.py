@@ -156,6 +156,11 @@ def interval_of(sample: Sample, level: float = LEVEL) -> Estimate:
     return Estimate(sample.value, sample.value / factor, sample.value * factor, n, method)
 
 
+def is_range(low: float, n: int) -> bool:
+    """Return whether a lower bound of :func:`interval_of` is that of the range of n runs, and not of an interval."""
+    return n < FEWEST_FOR_INTERVAL or low <= 0
+
+
 def _quantile(freedom: float, level: float) -> float:
     """Return the quantile of Student's t distribution that bounds a two-sided interval."""
     from scipy.special import stdtrit  # its import takes longer than all else that a list of declared results needs

@@ -50,7 +50,7 @@ def write_submission(request: Request) -> Written:
     submission = collect(request)
     code = find_code(submission, request.results)
     open_points = tuple(sorted(all_open_points(submission)))
-    with written_whole(request.output) as folder:
+    with written_whole(request.output, marker=CHECKS) as folder:
         write_files(tree_files(submission, code), folder)
         package, problems = check_tree(submission, request.results, folder)
         written = Written(submission, package, tuple(sorted({*problems, *code.problems})), open_points)

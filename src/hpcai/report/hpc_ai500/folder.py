@@ -55,7 +55,8 @@ def write_document(
     """
     evidence = read_evidence(benchmark, records, tables, machine, study)
     document = build_document(evidence)
-    with written_whole(output) as building:
+    # The workflow removes the files that it declares before it makes them again, and the rest of the folder is its own.
+    with written_whole(output, marker=None) as building:
         _write_files(evidence, document, building)
         write_manifest(building)
 
