@@ -14,8 +14,9 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.machine.hpl.report import HplReport, faults_of
-from hpcai.metrics.cells import records_of
+from hpcai.metrics.cells import join_words, records_of, text_of
 from hpcai.metrics.roofline.columns import REFUSED
+from hpcai.metrics.scaling.trials import name_statistics
 from hpcai.parsers.hpl import read_hpl
 from hpcai.parsers.hpl_mxp import read_hpl_mxp
 from hpcai.parsers.identify import looks_like
@@ -35,7 +36,7 @@ NOT_IO500 = Message(
 )
 FAILED_CHECK = Message("overview.failed_check", "the residual check says {verdict}")
 RULES = {
-    "mlperf_hpc": "MLPerf HPC: time to train, mean of its runs",
+    "mlperf_hpc": "MLPerf HPC: time to train",
     "hpc_ai500": "HPC AI500 V2.0, 5.4.1: FLOPS times (quality / target)^n",
     "TOP500": "HPL: (2/3 N^3 + 3/2 N^2) / time, residual passed",
     "HPL-MxP": "HPL-MxP: the same operations / time of factorisation and refinement, residual passed",
@@ -100,6 +101,7 @@ def _best_result(own: pd.DataFrame, suite: str, quantity: str, measure: str) -> 
         reason = NO_SCORE(reason=reasons or "none ended")
         return _row(SUITES.get(suite, suite), quantity, benchmark, **shared, reason=reason)
     best = known.sort_values(measure, ascending=measure == "time_to_train_s", kind="stable").iloc[0]
+    shared["rule"] = join_words(shared["rule"], name_statistics([text_of(best["statistic"])]))
     method = str(best["power_method"]) if measure == "flop_per_j" else str(best["method"])
     return _row(
         SUITES.get(suite, suite),
@@ -152,7 +154,8 @@ def _best_of(runs: Rows, origin: str, what: str, nothing: str) -> Rows:
         return [_row(origin, "rate", what, **{**shared, "method": ""}, reason=reason, source=sources)]
     best = max(passed, key=lambda run: float(run["rate_flop_per_s"]))
     setting = ", ".join(f"{letter} {best[name]}" for letter, name in _SHAPE.items())
-    value = {"value": float(best["rate_flop_per_s"]), "n": len(passed), "setting": setting}
+    n = best.get("n", 1)  # an output of a site's own holds one run in each row
+    value = {"value": float(best["rate_flop_per_s"]), "n": n, "setting": setting}
     return [_row(origin, "rate", what, **shared, **value, reason=best["reason"], source=str(best["source"]))]
 
 
@@ -186,7 +189,13 @@ def _energy(power: pd.DataFrame) -> Rows:
     rows = []
     for instrument, own in power.dropna(subset=["mean_power_w"]).groupby("instrument", sort=True):
         most = own.sort_values("mean_power_w", ascending=False, kind="stable").iloc[0]
-        cell = {"value": float(most["mean_power_w"]), "unit": "W", "method": "measured", "source": str(most["source"])}
+        cell = {
+            "value": float(most["mean_power_w"]),
+            "unit": "W",
+            "method": "measured",
+            "source": str(most["source"]),
+            "n": 1,
+        }
         setting = "/".join(str(most[name]) for name in ("benchmark", "variant", "scale"))
-        rows.append(_row("energy", "power of training", str(instrument), **cell, n=len(own), setting=setting))
+        rows.append(_row("energy", "power of training", str(instrument), **cell, setting=setting))
     return rows

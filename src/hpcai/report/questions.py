@@ -7,13 +7,31 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.catalogue.points import SERIES
-from hpcai.core.text import say_count, say_rate, say_share
+from hpcai.catalogue.points import POINT, SERIES
+from hpcai.core.messages import Message
+from hpcai.core.text import say_count, say_rate, say_share, say_short
 from hpcai.metrics.roofline.columns import CEILING, GEMM, MEMORY, ROOF
 from hpcai.report.material import Material
 
 MANY = 3
 """Number of names or reasons in a sentence; the table behind it has the others."""
+CONTENTION = Message(
+    "questions.contention",
+    "{instances:.0f} independent trainings of {benchmark} ({variant}) at the same time each reach {share} of the rate "
+    "of one alone",
+)
+COMMUNICATION = Message(
+    "questions.communication",
+    "communication takes {loss} of that from one training on all their ranks, with the same batch per rank",
+)
+NOT_SEPARATED = Message("questions.not_separated", "the further loss of one training on all their ranks is {reason}")
+FASTER = Message(
+    "questions.faster",
+    "{benchmark} with {link} × {gain:.3f} at {scale} of {variant} ({rate} instead of {measured} samples/s, {bounds})",
+)
+NONE_FASTER = Message("questions.none_faster", "none of the links asked for is faster")
+_RESULT = ["origin", "machine", "benchmark", "variant", "scale", "result"]
+"""Columns that tell published results apart: one is in several lists of the ranking."""
 _SAME_RANKS = ["machine", "nodes", "ranks", "precision"]
 """Columns in which a result agrees with its ceilings."""
 
@@ -96,7 +114,8 @@ def _say_faster(material: Material) -> Question:
     own = placed[placed["method"].eq("measured")] if not placed.empty else placed
     if own.empty:
         words = "Unknown: no result of this study is comparable with one of another machine."
-        words += f" {len(others)} published results are listed." if len(others) else ""
+        known = len(others[_RESULT].drop_duplicates()) if len(others) else 0
+        words += f" Published results that are listed: {known}." if known else ""
         words += " `hpcai compare OLD NEW` compares two results folders."
         return Question(asked, words, "ranking", "Ranking", is_answered=False)
     best = [
@@ -155,13 +174,18 @@ def _say_kept(row: Mapping[Any, Any]) -> str:
 
 
 def _say_contention(material: Material) -> str:
+    """Return what simultaneous trainings lose, and what communication adds where the batch per rank is the same."""
     rows = material.table("contention")
     known = rows.dropna(subset=["contention_ratio"]) if not rows.empty else rows
-    if known.empty:
-        return ""
-    row = known.iloc[0]
-    words = f" {row['instances']:.0f} independent trainings of {row['benchmark']} at the same time each reach"
-    return f"{words} {say_share(row['contention_ratio'])} of the rate of one alone: any further loss is communication."
+    return f" {_some(_say_group(row) for row in known.to_dict('records'))}." if len(known) else ""
+
+
+def _say_group(row: Mapping[Any, Any]) -> str:
+    names = {name: row[name] for name in ("instances", "benchmark", "variant")}
+    words = CONTENTION(share=say_share(row["contention_ratio"]), **names)
+    if row["communication_ratio"] > 0:
+        return f"{words}, and {COMMUNICATION(loss=say_share(max(0.0, 1 - row['communication_ratio'])))}"
+    return f"{words}, and {NOT_SEPARATED(reason=row['reason'])}" if row["distributed_ratio"] > 0 else words
 
 
 def _say_valid(material: Material) -> Question:
@@ -177,14 +201,32 @@ def _say_network(material: Material) -> Question:
     asked, place = "What would a faster network bring?", ("predictions", "Predictions")
     predictions = material.table("predictions")
     asked_for = predictions[predictions["question"].eq("link")] if "question" in predictions else predictions
-    rows = asked_for.dropna(subset=["speedup_ratio"]) if not asked_for.empty else asked_for
+    rows = asked_for.dropna(subset=["rate_samples_per_s"]) if not asked_for.empty else asked_for
     if rows.empty:
         return Question(asked, "Not predicted: `make predict` measures the required inputs.", *place, is_answered=False)
-    gains = [
-        f"{row['benchmark']} with {row['link']}: {say_rate(row['rate_samples_per_s'], 'samples/s')}"
-        for row in rows.sort_values("rate_samples_per_s")[::-1].drop_duplicates("benchmark").to_dict("records")
-    ]
-    return Question(asked, f"Modelled: {_some(gains)}.", *place)
+    gains = _gains(rows, material.table("scales"))
+    best = gains[gains["gain"] > 1].drop_duplicates("benchmark")
+    words = _some(map(_say_gain, best.to_dict("records"))) if len(best) else NONE_FASTER()
+    return Question(asked, f"Modelled: {words}.", *place)
+
+
+def _gains(predictions: pd.DataFrame, scales: pd.DataFrame) -> pd.DataFrame:
+    """Return predictions over other links beside the measured rate that they start from, the largest gain first."""
+    measured = scales[[*POINT, "train_rate_samples_per_s"]].rename(columns={"scale": "from_scale"})
+    both = predictions.merge(measured, on=[*SERIES, "from_scale"], validate="m:1")
+    both["gain"] = both["rate_samples_per_s"] / both["train_rate_samples_per_s"]
+    return both.sort_values("gain", ascending=False, kind="stable")
+
+
+def _say_gain(row: Mapping[Any, Any]) -> str:
+    low, high = row["rate_low_samples_per_s"], row["rate_high_samples_per_s"]
+    return FASTER(
+        **{name: row[name] for name in ("benchmark", "link", "gain", "variant")},
+        scale=row["from_scale"],
+        rate=say_short(row["rate_samples_per_s"]),
+        measured=say_short(row["train_rate_samples_per_s"]),
+        bounds=f"{say_short(low)} to {say_short(high)}" if low > 0 else "no interval",
+    )
 
 
 def _say_energy(material: Material) -> Question:

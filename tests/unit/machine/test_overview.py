@@ -16,6 +16,7 @@ from hpcai.machine.overview import NO_HPL, NO_MXP, NO_POWER_OF_HPL, NOT_IO500, m
 
 def score(suite: str, benchmark: str, **values: Any) -> dict[str, Any]:
     known = {"method": "measured", "variant": "fp32", "scale": "n1x1", "n_scored": 2, "valid_for": "not valid"}
+    known |= {"statistic": "median of 2"}
     return {"suite": suite, "benchmark": benchmark, **known, "power_method": "", "reason": "", "source": "s", **values}
 
 
@@ -143,3 +144,28 @@ def test_without_any_result_the_table_still_says_what_is_missing() -> None:
     table = machine_overview(empty, [], [])
     assert table["list"].to_list() == ["TOP500", "HPL-MxP", "Green500"]
     assert table["value"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("statistic", "words"),
+    [("median of 2", "median"), ("mean of 8, extremes dropped", "mean without extremes"), ("one run", "one run")],
+)
+def test_the_rule_of_a_score_names_its_statistic(statistic: str, words: str) -> None:
+    rows = [row | {"statistic": statistic} for row in SCORES]
+    table = machine_overview(tables(scores=pd.DataFrame(rows).reindex(columns=columns_of("scores"))), [], [])
+    for origin, quantity, what in (("MLPerf HPC", "time to train", "cosmo"), ("HPC AI500", "VFLOPS", "images")):
+        rule = cell(table, origin, quantity, what)["rule"]
+        assert rule.endswith(words)
+        assert ("mean" in rule) == ("mean" in words)
+
+
+def test_n_is_of_the_test_or_run_that_the_value_is_of(tmp_path: Path) -> None:
+    passed = {"verdict": "passed", "measured_time_s": 9.0}
+    slow, fast = ({**passed, "n": n, "measured_rate_flop_per_s": rate} for n, rate in ((1, 3e10), (5, 4e10)))
+    path = report(tmp_path, slow, fast, slow)
+    power = [{**make_point(), "instrument": "rapl", "mean_power_w": watts} for watts in (80.0, 90.0)]
+    given = tables(power=pd.DataFrame(power).reindex(columns=columns_of("power")))
+    table = machine_overview(given, [path], [])
+    assert (cell(table, *HPL_CELL)["value"], cell(table, *HPL_CELL)["n"]) == (4e10, 5)
+    watts = cell(table, "energy", "power of training", "rapl")
+    assert (watts["value"], watts["n"]) == (90.0, 1)

@@ -165,6 +165,19 @@ def test_overlap_that_was_not_measured_is_not_drawn_as_exposed() -> None:
     assert rest == pytest.approx([10.0, 20.0, 10.0, 10.0, 10.0, 10.0])
 
 
+def test_a_colour_of_the_phases_means_transfers_and_nothing_else() -> None:
+    figure = draw_figure("phases", make_tables(2))
+    (legend,) = figure.legends
+    names = [" ".join(text.get_text().split()) for text in legend.get_texts()]
+    looks = [(patch.get_facecolor(), patch.get_hatch() or "") for patch in legend.get_patches()]
+    known = dict(zip(names, looks, strict=True))
+    assert len(set(known.values())) == len(known) - 1, "transfers without a hatch look alike on both sides"
+    colours = [colour for name, (colour, _) in known.items() if not name.startswith("transfer")]
+    assert len({known[name][0] for name in known if name.startswith("transfer")}) == 1
+    assert known["transfer"][0] not in colours
+    assert len(set(colours)) == len(colours)
+
+
 def test_spans_become_few_blocks_that_keep_their_extent() -> None:
     starts = np.arange(0.0, 1000.0)
     blocks = merge_spans(starts, starts + 0.5, 1.0)

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shutil
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 from unit.record_factory import (
     make_benchmark,
+    make_image_benchmark,
     make_machine,
     make_mixed_study,
     make_record,
@@ -232,6 +234,19 @@ def test_nothing_measured_is_said_in_words(tmp_path: Path) -> None:
     assert "not measured" in words
     assert "0.0 s" not in words
     assert "0/1" in words
+
+
+@pytest.mark.parametrize(
+    "records", [make_study, make_two_suites, lambda: [make_record(benchmark=make_image_benchmark())]]
+)
+def test_sentences_of_the_rules_have_blanks_between_them(
+    tmp_path: Path, records: Callable[[], list[RunRecord]]
+) -> None:
+    page = make_page(tmp_path, records())
+    (said,) = re.findall(r"<p>Time to train is.*?</p>", page, re.DOTALL)
+    assert not re.search(r"\.[A-Z]", re.sub(r"<[^>]+>", "", said))
+    is_hpc_ai500 = "HPC AI500 V2.0 the clock" in said
+    assert ("of HPC AI500 only" in said) == ("of HPC AI500: only" in page) == is_hpc_ai500
 
 
 def test_failed_runs_are_marked_rows_with_reason_and_raw_files(full_page: str) -> None:

@@ -11,7 +11,14 @@ from unit.report.test_page import SOURCES, make_page, read_page
 
 from hpcai.metrics.roofline.ceilings import roofline_ceilings
 from hpcai.report.material import read_material
-from hpcai.report.questions import make_questions
+from hpcai.report.questions import (
+    COMMUNICATION,
+    CONTENTION,
+    FASTER,
+    NONE_FASTER,
+    NOT_SEPARATED,
+    make_questions,
+)
 
 ASKED = (
     "Which machine",
@@ -153,3 +160,65 @@ def test_runs_that_the_rules_do_not_count_are_missing_as_in_the_banner(material)
     assert few is not None
     assert few[1] == few[2]
     assert "`repeats`" in ask(material, "next", scales=scales).answer
+
+
+GROUP = {
+    "benchmark": "a",
+    "variant": "fp32",
+    "instances": 2,
+    "contention_ratio": 0.8,
+    "distributed_ratio": 0.6,
+    "communication_ratio": 0.75,
+    "reason": "",
+}
+
+
+def test_a_loss_is_called_communication_only_with_the_same_batch_per_rank(material):
+    details = pd.DataFrame({"ranks": [2], "baseline_ranks": 1, "efficiency_ratio": 0.6, "benchmark": "a"})
+    details = details.assign(variant="fp32", engine="horovod", communication_share_ratio=float("nan"))
+    other = GROUP | {"benchmark": "b", "communication_ratio": float("nan"), "reason": "another batch"}
+    tables = {"scaling_details": details, "contention": pd.DataFrame([GROUP, other])}
+    same, different = ask(material, "limits", **tables).answer.split("; ")
+    assert CONTENTION(instances=2, benchmark="a", variant="fp32", share="80 %") in same
+    assert COMMUNICATION(loss="25 %") in same
+    assert CONTENTION(instances=2, benchmark="b", variant="fp32", share="80 %") in different
+    assert NOT_SEPARATED(reason="another batch") in different
+    assert COMMUNICATION.find_in(different) is None
+
+
+def test_a_published_result_of_several_lists_is_counted_once(material):
+    theirs = {"origin": "paper", "benchmark": "a", "variant": "fp32", "scale": "n1x1", "method": "declared", "place": 1}
+    rows = [theirs | {"list": listed, "machine": box, "result": box} for box in "xyz" for listed in ("fast", "good")]
+    answer = ask(material, "Which machine", ranking=pd.DataFrame(rows), comparison=pd.DataFrame()).answer
+    assert re.findall(r"\d+", answer) == ["3"]
+
+
+def predicted(material, *rates, **changed):
+    """Return the answer for links that give a point of the study so many times its measured rate, and that rate."""
+    point = material.table("scales").iloc[0]
+    measured = point["train_rate_samples_per_s"]
+    rows = [
+        {name: point[name] for name in ("benchmark", "variant", "engine")}
+        | {"from_scale": point["scale"], "question": "link", "link": f"link{number}", "speedup_ratio": 9.0}
+        | {"rate_samples_per_s": rate * measured}
+        | {f"rate_{end}_samples_per_s": float("nan") for end in ("low", "high")}
+        | changed
+        for number, rate in enumerate(rates)
+    ]
+    return ask(material, "network", predictions=pd.DataFrame(rows)).answer, point
+
+
+def test_a_faster_network_is_told_by_its_gain_over_the_measured_rate(material):
+    answer, point = predicted(material, 0.9, 1.25, 1.5)
+    said = FASTER.find_in(answer)
+    assert said is not None
+    names = {name: said[name] for name in ("link", "gain", "scale", "variant")}
+    assert names == {"link": "link2", "gain": "1.500", "scale": point["scale"], "variant": point["variant"]}
+    assert "link1" not in answer
+    assert "12 to 34" in predicted(material, 1.5, rate_low_samples_per_s=12.0, rate_high_samples_per_s=34.0)[0]
+
+
+def test_links_without_a_gain_are_not_faster(material):
+    answer, _ = predicted(material, 0.9, 1.0)
+    assert NONE_FASTER() in answer
+    assert "link" not in answer.replace(NONE_FASTER(), "")

@@ -38,7 +38,7 @@ def roofline_moves(points: pd.DataFrame, ceilings: pd.DataFrame, scales: pd.Data
 
     Parameters
     ----------
-    ``POINT_COLUMNS``; only drawn points move.
+    points
         ``POINT_COLUMNS``; only drawn ones move.
     ceilings
         ``CEILING_COLUMNS``: roofs of the other precisions.
@@ -50,10 +50,10 @@ def roofline_moves(points: pd.DataFrame, ceilings: pd.DataFrame, scales: pd.Data
     -------
     pandas.DataFrame
         ``MOVE_COLUMNS``. Modelled arrows keep a point's share of its roof. Compression halves the traffic and doubles
-        the intensity; mixed precision raises the computation roof (of the same method: declared or measured) at the
-        same traffic. The real gain may be larger or smaller. The other arrows, of the kind of their results (measured
-        or declared), lead from a result to the only one that differs from it in compression or in precision and in no
-        other known setting. Unknown settings count as equal.
+        the intensity; mixed precision has the computation roof of its precision (of the same method: declared or
+        measured), which may be lower, at the same traffic. The real gain may be larger or smaller. The other arrows, of
+        the kind of their results (measured or declared), lead from a result to the only one that differs from it in
+        compression or in precision and in no other known setting. Unknown settings count as equal.
     """
     drawn = points[(points["status"] == DRAWN) & (points["scope"] != MEMORY)]
     rows = [move for point in records_of(drawn) for move in (*_compress(point), *_mix(point, ceilings))]

@@ -1,7 +1,8 @@
 """Separate contention from communication: simultaneous independent trainings, one alone, and one on all ranks.
 
 Instances of a weak-scaling group exchange no data, so they slow each other down only through shared memory, caches and
-clock frequency. Any further loss of one training on as many ranks is due to communication.
+clock frequency. Any further loss of one training on as many ranks with the same batch per rank is due to communication,
+waiting for the slowest rank included. With another batch per rank it is due to that, too, and is not separated.
 """
 
 import math
@@ -30,7 +31,7 @@ NO_SUCH_RANKS = Message(
 )
 OTHER_BATCH = Message(
     "contention.other_batch",
-    "the batch per rank differs: no row of the study has the same with the same settings",
+    "not communication alone: the batch per rank differs, no row of the study has the same with the same settings",
 )
 
 
@@ -51,7 +52,8 @@ def tell_contention(groups: Mapping[str | Path, Sequence[RunRecord]], scales: pd
         same training alone. ``distributed_ratio`` is the rate of one training on all ranks of the group, over instances
         times the rate alone: with the same batch per rank if the study has such a row with the same settings, otherwise
         of the same variant.
-        ``communication_ratio`` = distributed_ratio / contention_ratio. NaN values have a reason.
+        ``communication_ratio`` = distributed_ratio / contention_ratio; NaN if the batch per rank differs. NaN values
+        have a reason.
     """
     rows = [_row(str(path), records, scales) for path, records in sorted(groups.items(), key=lambda one: str(one[0]))]
     return pd.DataFrame(rows, columns=list(CONTENTION_COLUMNS))
@@ -100,7 +102,7 @@ def _distributed(
         "distributed_variant": one["variant"],
         "distributed_scale": one["scale"],
         "distributed_ratio": ratio,
-        "communication_ratio": divide(ratio, row["contention_ratio"]),
+        "communication_ratio": divide(ratio, row["contention_ratio"]) if len(same_batch) else math.nan,
         "reason": "" if len(same_batch) else OTHER_BATCH(),
     }
 

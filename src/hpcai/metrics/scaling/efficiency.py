@@ -13,6 +13,10 @@ from hpcai.metrics.scaling.trials import COMPLETE, select_trials, training_times
 from hpcai.metrics.statistics.summaries import FEWEST_PAIRS, NOT_MEASURED, Estimate, Sample, paired_ratio, ratio_of
 
 NO_BASE_VALUE = Message("efficiency.no_base_value", "the base scale has no value")
+REACHED_ONLY = Message(
+    "efficiency.reached_only",
+    "only runs that reached the target have a time: {here} of {of_here} here, {there} of {of_there} at the base",
+)
 MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_samples_per_s"}
 """Quantities compared across scales, and their columns in the run table."""
 RegimeName = Literal["strong", "weak", "mixed", "undetermined"]
@@ -33,6 +37,25 @@ class Regime:
     def same_problem(self) -> bool:
         """Whether an optimizer step is the same at all scales, so that equal epochs lead to the target."""
         return self.name in ("strong", "undetermined")
+
+
+@dataclass(frozen=True)
+class ScaleRuns:
+    """The runs of one scale.
+
+    Attributes
+    ----------
+    runs
+        Their rows in the table of runs.
+    samples
+        The sample of each measure (:func:`sample_of`).
+    left_out
+        Runs of the scale's row that missed the target and so are not in the sample of the times to train.
+    """
+
+    runs: pd.DataFrame
+    samples: dict[str, Sample]
+    left_out: int
 
 
 @dataclass(frozen=True)
@@ -113,9 +136,10 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
         One row per benchmark, variant, scale and measure (time to train, training throughput). Based on the values of
         the table of scales, which use the runs of :func:`hpcai.metrics.scaling.trials.select_trials`: ``speed-up =
         T_base / T`` for a time and ``R / R_base`` for a rate, ``efficiency = speed-up * ranks_base / ranks``; the base
-        is the smallest scale of the same benchmark, variant and engine, named in ``baseline``. For medians measured in
-        rounds, the bounds of a rate are the range of the pairs (:func:`pairs_of_rounds`). ``statistic`` is that of the
-        scale; ``n`` and ``n_baseline`` count the runs of the scale and of the base.
+        is the smallest scale of the same benchmark, variant and engine, named in ``baseline``. Where the rules take the
+        time to train from the runs that reached the target, a ``note`` says how many of the runs these are. For medians
+        measured in rounds, the bounds of a rate are the range of the pairs (:func:`pairs_of_rounds`). ``statistic`` is
+        that of the scale; ``n`` and ``n_baseline`` count the runs of the scale and of the base.
 
         ``regime`` is strong, weak or mixed (:func:`tell_regime`). The ideal throughput grows with the ranks in all of
         them. An ideal time to train exists only in strong scaling: a larger global batch needs a different number of
@@ -123,39 +147,36 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     """
     points = []
     for _, group in runs.groupby(SERIES, sort=True):
-        base, regime = base_of(group), tell_regime(group)
-        reference = _samples_of(base)
+        base, regime = _select_runs(base_of(group)), tell_regime(group)
         for _, at_scale in group.sort_values(["ranks", "nodes"], kind="stable").groupby("scale", sort=False):
-            own = _samples_of(at_scale)
-            points += [
-                compare_scales((at_scale, own[measure]), (base, reference[measure]), measure, regime)
-                for measure in MEASURES
-            ]
+            own = _select_runs(at_scale)
+            points += [compare_scales(own, base, measure, regime) for measure in MEASURES]
     return pd.DataFrame(points, columns=list(ScalePoint.__dataclass_fields__))
 
 
-def _samples_of(runs: pd.DataFrame) -> dict[str, Sample]:
-    """Return the samples of all measures of a scale (:func:`sample_of`), whose runs are selected once."""
+def _select_runs(runs: pd.DataFrame) -> ScaleRuns:
+    """Return the runs of a scale with the samples of all measures, selected once."""
     trials = select_trials(runs)
-    return {
-        measure: training_times(runs, trials).sample if measure == "time_to_train" else trials.sample(column)
+    times = training_times(runs, trials)
+    samples = {
+        measure: times.sample if measure == "time_to_train" else trials.sample(column)
         for measure, column in MEASURES.items()
     }
+    return ScaleRuns(runs, samples, times.left_out)
 
 
-def compare_scales(
-    scale: tuple[pd.DataFrame, Sample], base_scale: tuple[pd.DataFrame, Sample], measure: str, regime: Regime
-) -> ScalePoint:
-    """Compare the runs of one scale with those of the base scale, each with its sample, for one measure."""
-    (at_scale, own), (base, reference) = scale, base_scale
-    here, there = at_scale.iloc[0], base.iloc[0]
+def compare_scales(at_scale: ScaleRuns, base: ScaleRuns, measure: str, regime: Regime) -> ScalePoint:
+    """Compare the runs of one scale with those of the base scale for one measure."""
+    own, reference = at_scale.samples[measure], base.samples[measure]
+    here, there = at_scale.runs.iloc[0], base.runs.iloc[0]
     is_base = here["scale"] == there["scale"]
     speedup = _speedup(own, reference, measure, is_base=is_base)
-    pairs = [] if is_base or measure == "time_to_train" else pairs_of_rounds(at_scale, base, measure)
+    pairs = [] if is_base or measure == "time_to_train" else pairs_of_rounds(at_scale.runs, base.runs, measure)
     if pairs:
         speedup = paired_ratio([own for own, _ in pairs], [base for _, base in pairs])
     has_ideal = is_base or measure != "time_to_train" or regime.same_problem
     ideal = float(here["ranks"] / there["ranks"]) if has_ideal else float("nan")
+    left_out = "" if is_base or math.isnan(speedup.value) else _say_left_out(at_scale, base, measure)
     return ScalePoint(
         benchmark=str(here["benchmark"]),
         variant=str(here["variant"]),
@@ -179,8 +200,19 @@ def compare_scales(
         regime=regime.name,
         regime_reason=regime.reason,
         method=speedup.method,
-        note="; ".join(filter(None, [speedup.note, "" if has_ideal else NO_IDEAL])),
+        note="; ".join(filter(None, [speedup.note, "" if has_ideal else NO_IDEAL, left_out])),
     )
+
+
+def _say_left_out(at_scale: ScaleRuns, base: ScaleRuns, measure: str) -> str:
+    """Return of how many of its runs the speed-up of the time to train is; blank if of all."""
+    sides = (at_scale, base)
+    if measure != "time_to_train" or not any(side.left_out for side in sides):
+        return ""
+    (here, of_here), (there, of_there) = (
+        (side.samples[measure].n, side.samples[measure].n + side.left_out) for side in sides
+    )
+    return REACHED_ONLY(here=here, of_here=of_here, there=there, of_there=of_there)
 
 
 def sample_of(runs: pd.DataFrame, measure: str) -> Sample:

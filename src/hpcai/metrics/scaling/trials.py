@@ -59,10 +59,19 @@ class Trials:
 
 @dataclass(frozen=True)
 class TrainingTimes:
-    """Times to train of a scale [s] under the rules of its suite, and remarks on the number of runs."""
+    """Times to train of a scale [s] under the rules of its suite, and remarks on the number of runs.
+
+    Attributes
+    ----------
+    sample, note
+        The times, and the remarks.
+    left_out
+        Runs of the row that missed the target and so are not among the times; none where the rules count every run.
+    """
 
     sample: Sample
     note: str
+    left_out: int = 0
 
 
 def select_trials(group: pd.DataFrame) -> Trials:
@@ -168,8 +177,9 @@ def training_times(group: pd.DataFrame, trials: Trials | None = None) -> Trainin
     reached = trials.kept["time_to_train_s"].to_numpy(float)[converged]
     if rules.counts == "finished":
         some = SOME_REACHED(reached=len(reached), n=len(trials.kept), word=rules.word)
-        notes = [some if len(reached) < len(trials.kept) else "", too_few(counts, rules, demanded)]
-        return TrainingTimes(Sample(reached, trials.statistic), join_reasons(list(filter(None, notes))))
+        left_out = len(trials.kept) - len(reached)
+        notes = [some if left_out else "", too_few(counts, rules, demanded)]
+        return TrainingTimes(Sample(reached, trials.statistic), join_reasons(list(filter(None, notes))), left_out)
     nothing = no_result(counts, rules)
     if nothing:
         notes = [NO_RESULT(reason=nothing), window]

@@ -26,14 +26,16 @@ PHASE_WORDS = (
 )
 """Maps a substring of the phase name to the group in which it is drawn."""
 HALO_COLOUR = "#cc79a7"
-"""Substring of a phase that occurs only if ranks share samples."""
+"""Colour of a phase that occurs only if ranks share samples."""
+TRANSFER_COLOUR, OTHER_COLOUR = "#56b4e9", "#e8e2d0"
+"""Transfers have one colour on both sides, hatched by their overlap; the others of a step are several phases."""
 NARROW = 0.06
 """A smaller share is too narrow for its number."""
 STEP_LOOKS = {
-    "transfer, while the\nprocessor waits": ("#d55e00", ""),
-    "transfer, behind\ncomputation": ("#56b4e9", "///"),
-    "transfer, overlap\nnot measured": ("#949494", "..."),
-    "negotiation, copies\nand the rest": ("#e8e2d0", ""),
+    "transfer, while the\nprocessor waits": (TRANSFER_COLOUR, ""),
+    "transfer, behind\ncomputation": (TRANSFER_COLOUR, "///"),
+    "transfer, overlap\nnot measured": (TRANSFER_COLOUR, "..."),
+    "negotiation, copies\nand the rest": (OTHER_COLOUR, ""),
 }
 """Parts of a step's communication in stacking order: colour and hatch."""
 NO_MESSAGES = "no profiled run exchanged data between ranks"
@@ -68,7 +70,7 @@ def plot_phases(phases: pd.DataFrame, communication: pd.DataFrame, captures: pd.
         runs = profiles.split_runs(known)
         figure, ((left, right),) = theme.new_figure(1, 2, height=1.0 + profiles.row_height(runs) * len(runs))
         figure.set_size_inches(profiles.WIDE + profiles.label_width(runs), max(figure.get_figheight(), 3.6))
-        palette = theme.colours(list(PHASES))
+        palette = {**theme.colours(list(PHASES)), "transfer": TRANSFER_COLOUR}
         if known["phase"].astype(str).map(group_phase).eq(HALO).any():
             palette[HALO] = HALO_COLOUR
         for place, run in enumerate(runs):

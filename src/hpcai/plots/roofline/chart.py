@@ -31,7 +31,7 @@ TITLES = {
 }
 MARKS = "solid lines: roofs, dashed lines: other ceilings; dash above a point: its own roof; diamond: ridge point"
 ARROWS = (
-    "arrows to the right: compression fp16, upwards: mixed precision; solid: between two results,",
+    "arrows to the right: compression fp16, vertical: mixed precision; solid: between two results,",
     "dashed: modelled at a constant share of the roof, the real gain may be larger or smaller",
 )
 

@@ -15,6 +15,7 @@ from hpcai.core.messages import Message
 from hpcai.metrics.scores.trial_scores import why_no_vflops
 from hpcai.plots import theme
 
+NO_EARLIER = Message("comparison.no_earlier", "No earlier result was given to compare this one with.")
 NO_RATIOS = Message("comparison.no_ratios", "no point has the same headline score in both results")
 NOT_COMPARED = Message("comparison.not_compared", "not compared: {why}")
 VFLOPS_UNDEFINED = Message("comparison.vflops_undefined", "VFLOPS is not defined for this workload")
@@ -58,6 +59,8 @@ def plot_comparison(comparison: pd.DataFrame, tolerance_ratio: float = TOLERANCE
     """
     with theme.house_style():
         drawn = comparison[comparison["measure"].isin(SHOWN) & comparison["ratio"].notna()]
+        if comparison.empty:
+            return theme.sentence_figure("Two results", NO_EARLIER())
         if drawn.empty:
             return _draw_reasons(comparison)
         measures = [name for name in SHOWN if name in set(comparison["measure"])]

@@ -15,7 +15,8 @@ from hpcai.core.messages import Message
 from hpcai.plots import theme
 from hpcai.plots.scores.comparison import why_undefined
 
-NO_SCORES = Message("history.no_scores", "no result has a headline score")
+NO_SCORES = Message("history.no_scores", "No result has a headline score.")
+NO_HISTORY = Message("history.none", "No history was requested: compare_with names no earlier result.")
 SHOWN = {
     "time_to_train_s": ("time to train", "s"),
     "vflops_flop_per_s": ("VFLOPS", "FLOP/s"),
@@ -51,7 +52,7 @@ def plot_history(history: pd.DataFrame) -> Figure:
     with theme.house_style():
         drawn = history[history["measure"].isin(SHOWN) & history["value"].notna()]
         if drawn.empty:
-            return theme.empty_figure("History", NO_SCORES())
+            return theme.sentence_figure("History", NO_HISTORY() if history.empty else NO_SCORES())
         measures = [name for name in SHOWN if name in set(drawn["measure"])]
         benchmarks = sorted(set(drawn["benchmark"]))
         figure, grid = theme.new_figure(len(benchmarks), len(measures), height=2.7)

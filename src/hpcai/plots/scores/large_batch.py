@@ -15,7 +15,8 @@ from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.plots import theme
 
 NO_EPOCH = "no run completed an epoch"
-ONE_BATCH = "every benchmark was measured with one global batch"
+NO_RUN = "no run has been recorded"
+ONE_BATCH = "No benchmark has two global batches on the same ranks and with equal settings."
 CURVE = ["benchmark", "global_batch_samples", "variant"]
 """What tells the schedules of a workload apart."""
 MOST_INSIDE = 4
@@ -102,8 +103,8 @@ def plot_quality_against_batch(runs: pd.DataFrame) -> Figure:
     with theme.house_style():
         series = list(_series(runs))
         if not series:
-            reason = "no run has been recorded" if runs.empty else ONE_BATCH
-            return theme.empty_figure("Quality against the global batch", reason)
+            title = "Quality against the global batch"
+            return theme.empty_figure(title, NO_RUN) if runs.empty else theme.sentence_figure(title, ONE_BATCH)
         palette = theme.colours([words for _, words, _ in series])
         workloads = list(dict.fromkeys(workload for workload, _, _ in series))
         drawing, grid = theme.panel_grid(len(workloads), height=3.4)
@@ -123,10 +124,10 @@ def plot_quality_against_batch(runs: pd.DataFrame) -> Figure:
 
 def _series(runs: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Yield workload, name and runs of what differs in the global batch alone."""
-    alike = ["workload", "benchmark", *POINT_SETTINGS]
+    alike = ["workload", "benchmark", "nodes", "ranks", *POINT_SETTINGS]
     parts = (part for _, part in runs.groupby(alike, dropna=False, sort=True))
     groups = [part for part in parts if len(part["global_batch_samples"].drop_duplicates()) > 1]
-    names = [str(part["benchmark"].iloc[0]) for part in groups]
+    names = [f"{part['benchmark'].iloc[0]}, {part['scale'].iloc[0]}" for part in groups]
     for name, part in zip(names, groups, strict=True):
         words = name if names.count(name) == 1 else f"{name}, {part['variant'].iloc[0]}"
         yield str(part["workload"].iloc[0]), words, part

@@ -40,7 +40,7 @@ LOGARITHMIC = 30.0
 """Ratio of largest to smallest score above which small bars would vanish."""
 TITLE, LEGEND_CHARACTERS, LONGEST_NAME, LONGEST_ORIGIN = 56, 34, 54, 24
 REASONS, TICKS = 4, 4
-NOTHING = "no result has a score that a list ranks"
+NOTHING = "No result has a score that a list ranks."
 
 
 @figure(
@@ -63,7 +63,7 @@ def plot_ranking(ranking: pd.DataFrame) -> Figure:
     with theme.house_style():
         listed = ranking[ranking["group"] != NOT_RANKED]
         if listed.empty:
-            return theme.empty_figure("Ranking", NOTHING)
+            return theme.sentence_figure("Ranking", NOTHING)
         lists = [(str(name), part) for name, part in listed.groupby("list", sort=False)]
         rows = [min(len(part), MOST) for _, part in lists]
         entries = _legend(listed)

@@ -54,7 +54,7 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
     """
     with theme.house_style():
         if effects.empty:
-            return theme.empty_figure("Effect of variants", NO_VARIANTS)
+            return theme.sentence_figure("Effect of variants", NO_VARIANTS)
         named, left_out = most_of(effects.assign(pair=_pairs(effects)), "pair", "p_corrected")
         pairs = list(dict.fromkeys(named.sort_values(["reference_variant", "variant"], kind="stable")["pair"]))
         palette = theme.colours(pairs)

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from hpcai.compare.history import HISTORY_COLUMNS
 from hpcai.compare.scores import COMPARISON_COLUMNS, NOT_OF_ONE_KIND
 from hpcai.plots import theme
-from hpcai.plots.scores.comparison import NO_RATIOS, NOT_COMPARED, VFLOPS_UNDEFINED, plot_comparison
-from hpcai.plots.scores.history import NO_SCORES, plot_history
+from hpcai.plots.scores.comparison import NO_EARLIER, NO_RATIOS, NOT_COMPARED, VFLOPS_UNDEFINED, plot_comparison
+from hpcai.plots.scores.history import NO_HISTORY, NO_SCORES, plot_history
 
 TIME, RATE, VALID = "time_to_train_s", "train_rate_samples_per_s", "vflops_flop_per_s"
 
@@ -150,7 +150,7 @@ def test_a_wide_interval_ends_in_an_arrow_inside_the_panel() -> None:
     assert axes.get_xlim()[1] < 10
 
 
-@pytest.mark.parametrize("frame", [comparison_of(), comparison_of({"measure": "", "ratio": np.nan})])
+@pytest.mark.parametrize("frame", [comparison_of({"ratio": np.nan}), comparison_of({"measure": "", "ratio": np.nan})])
 def test_a_comparison_of_nothing_says_so(frame: pd.DataFrame) -> None:
     assert NO_RATIOS() in words(plot_comparison(frame))
 
@@ -181,7 +181,14 @@ def test_results_that_are_not_comparable_are_not_joined() -> None:
 
 
 def test_a_history_of_nothing_says_so() -> None:
-    assert NO_SCORES() in words(plot_history(history_of()))
+    assert NO_SCORES() in words(plot_history(history_of({"value": float("nan")})))
+
+
+def test_what_was_not_asked_for_is_not_said_to_be_unmeasured() -> None:
+    asked = {NO_HISTORY(): plot_history(history_of()), NO_EARLIER(): plot_comparison(comparison_of())}
+    for sentence, figure in asked.items():
+        assert sentence in words(figure)
+        assert theme.NOTHING_MEASURED.opening not in words(figure)
 
 
 def test_many_results_keep_their_labels_apart() -> None:

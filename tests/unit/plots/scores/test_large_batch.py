@@ -8,7 +8,6 @@ from unit.record_factory import make_study, write_records
 from hpcai.core.limits import MOST_LINES_NAMED
 from hpcai.metrics.run_tables import collect_epochs, collect_runs
 from hpcai.plots.scores.large_batch import ONE_BATCH, plot_learning_rate, plot_quality_against_batch
-from hpcai.plots.theme import NOTHING_MEASURED
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +17,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, pd.D
 
 
 def with_batches(runs: pd.DataFrame) -> pd.DataFrame:
-    """Each scale at a batch of its own; the last run of the larger one diverged."""
-    changed = runs.assign(global_batch_samples=32 * runs["ranks"])
+    """One scale with two batches, that of half of its runs larger; the last run of the larger one diverged."""
+    changed = runs.assign(global_batch_samples=32 * runs["ranks"], scale="n1x1", ranks=1, nodes=1)
     changed.loc[changed.index[-1], ["outcome", "last_quality"]] = ["diverged", float("nan")]
     return changed
 
@@ -39,7 +38,7 @@ def test_each_run_is_a_mark_and_a_line_joins_the_means(tables: tuple[pd.DataFram
     assert list(line.get_ydata()) == pytest.approx(means.to_list())
     assert list(lost.get_xdata()) == [64]
     assert target.get_ydata()[0] == runs["quality_target"].iloc[0]
-    assert "cosmoflow_tiny" in legend_of(drawing)
+    assert "cosmoflow_tiny, n1x1" in legend_of(drawing)
 
 
 def test_variants_that_differ_in_more_than_the_batch_make_lines_of_their_own(
@@ -48,12 +47,21 @@ def test_variants_that_differ_in_more_than_the_batch_make_lines_of_their_own(
     runs = with_batches(tables[0])
     both = pd.concat([runs, runs.assign(precision="bf16", variant="bf16", run_id="other/" + runs["run_id"])])
     names = legend_of(plot_quality_against_batch(both))
-    assert {"cosmoflow_tiny, fp32", "cosmoflow_tiny, bf16"} <= set(names)
+    assert {"cosmoflow_tiny, n1x1, fp32", "cosmoflow_tiny, n1x1, bf16"} <= set(names)
+
+
+def test_runs_on_other_ranks_are_no_runs_of_another_batch_alone(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    weak = tables[0].assign(global_batch_samples=32 * tables[0]["ranks"])
+    (axes,) = plot_quality_against_batch(weak).axes
+    assert [text.get_text() for text in axes.texts] == [ONE_BATCH]
+    both = pd.concat([weak, weak.assign(global_batch_samples=128, variant="large", run_id="other/" + weak["run_id"])])
+    names = legend_of(plot_quality_against_batch(both))
+    assert {"cosmoflow_tiny, n1x1", "cosmoflow_tiny, n1x2"} <= set(names)
 
 
 def test_one_batch_shows_nothing(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     (axes,) = plot_quality_against_batch(tables[0]).axes
-    assert [text.get_text() for text in axes.texts] == [NOTHING_MEASURED(why=ONE_BATCH)]
+    assert [text.get_text() for text in axes.texts] == [ONE_BATCH]
 
 
 def test_the_legend_tells_lost_runs_only_where_there_are_some(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
