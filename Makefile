@@ -44,7 +44,7 @@ rounds-there:
 	@test -n "$(strip $(ROUNDS))" || { echo "ROUNDS: empty; name result repositories or archives" >&2; exit 2; }
 	@for round in $(ROUNDS); do \
 		test -e "$$round" && continue; \
-		echo "$$round: not there; name result repositories or archives: make rounds ROUNDS=\"v1.0 v2.0.tar.xz\"" >&2; \
+		echo "$$round: not there; name result repositories or archives: make rounds ROUNDS=\"hpc_results_v1.0 v2.0.tar.xz\"" >&2; \
 		exit 2; \
 	done
 
@@ -116,5 +116,6 @@ lock: env ## resolve requirements.lock, those for CUDA and for the newest Tensor
 	$(RESOLVE) docs/requirements.in -o docs/requirements.txt
 	$(PYTHON) envs/conda.py
 
-clean: ## remove reports, logs and analysis; never a measurement
-	rm -rf logs results/tables results/figures results/hpc_ai500 results/own_runs results/rounds* results/summary.json results/scoring.json results/prediction.json results/*.html
+clean: ## remove reports, logs and analysis; never a measurement, nor results/gpu.html, which only one writes
+	rm -rf logs results/tables results/figures results/hpc_ai500 results/own_runs results/rounds* results/summary.json results/scoring.json results/prediction.json \
+		$(filter-out results/gpu.html,$(wildcard results/*.html))

@@ -5,6 +5,7 @@ import shutil
 import pytest
 from workflow_project import ROOT, edit_yaml
 
+from hpcai.campaign.failures import FILE as FAILURES
 from hpcai.config.load import load_study_file
 from hpcai.config.plan_file import read_plan, write_plan
 from hpcai.measure.publish import OTHER_SETTINGS
@@ -108,6 +109,24 @@ def test_what_the_machine_file_only_declares_may_be_filled_in_between_runs(site,
     changed = site.snakemake(*early, late, *train, "--dry-run").stdout
     assert "Nothing to be done" not in changed
     assert (OTHER_SETTINGS.find_in(changed) is not None) == (seeds == "derived")
+
+
+def test_touching_files_changes_neither_note_nor_plans_nor_what_failed(site):
+    train = ("--allowed-rules", "train")
+    assert site.snakemake(RECORD, *train).returncode == 0
+    note, plan = site.directory / "results/campaign.json", site.directory / f"results/runs/{RUN}/plan.json"
+    noted, failures = note.read_bytes(), site.directory / FAILURES
+    failures.parent.mkdir(exist_ok=True)
+    failures.write_text("{}\n")
+    plan.unlink()
+    done = site.snakemake("--touch", "--force", RECORD, *train)
+    assert done.returncode == 0, done.stdout
+    assert "rule train:" in done.stdout
+    assert (note.read_bytes(), failures.exists(), plan.exists()) == (noted, True, False)
+    # The next start notes itself, and forgets what failed before.
+    assert site.snakemake("--force", RECORD, *train).returncode == 0
+    assert note.read_bytes() != noted
+    assert (failures.exists(), plan.exists()) == (False, True)
 
 
 def test_the_snakemake_of_a_training_job_reads_the_rules_of_runs_alone(site):

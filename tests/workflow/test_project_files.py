@@ -31,6 +31,18 @@ def test_citation_has_what_the_format_demands():
     assert json.dumps(CITATION)  # no dates or other types that the format does not know
 
 
+def test_cleaning_leaves_every_measurement(tmp_path):
+    measured = ("gpu.html", "gpu/raw/steps.json", "runs/a/record.json", "predict/box/hpl.json", "acceptance/history/x")
+    made = ("report.html", "rounds.html", "tables/runs.csv", "scoring.json")
+    for name in (*measured, *made):
+        file = tmp_path / "results" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    subprocess.run(["make", "-f", ROOT / "Makefile", "clean"], cwd=tmp_path, check=True)
+    left = {str(file.relative_to(tmp_path / "results")) for file in tmp_path.rglob("*") if file.is_file()}
+    assert left == set(measured)
+
+
 def test_hooks_run_what_lint_runs():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -17,7 +18,10 @@ from pathlib import Path
 import pytest
 from workflow_project import ROOT
 
+from hpcai.campaign.run_command import LEFT_OUT
+
 RECORDS = "results/runs/toy/fp32/n1x1/r*/record.json"
+IMPORTED = "results/rounds/v1.0/study.json"
 ESCAPE = "\x1b"
 CTRL_C = b"\x03"
 BOUND_S = 60
@@ -111,6 +115,21 @@ def test_after_a_failure_the_report_of_the_rest_is_made(tmp_path):
     assert len((tmp_path / "results/report.html").read_text().split()) == 2
     assert last_line(done.stdout) == url(tmp_path)
     assert "logs/train/2.log" in done.stdout
+
+
+@pytest.mark.parametrize("tried", ["in the start", "in the report"])
+def test_rounds_that_cannot_be_imported_are_named_and_left_out_of_the_report(tmp_path, tried):
+    runs = [] if tried == "in the start" else [RECORDS.replace("*", number) for number in "12"]
+    done = run_piped(tmp_path, *runs, failing=2, rounds=f"['{tmp_path}/v0.7.tar','hpc_results_v1.0','v2.0']")
+    assert done.returncode == 1
+    named = [found["rounds"] for found in map(LEFT_OUT.find_in, done.stdout.splitlines()) if found]
+    assert named[-1] == f"{tmp_path}/v0.7.tar, v2.0"
+    shown = (tmp_path / "results/report.html").read_text().split()
+    assert shown == [*sorted(str(one.relative_to(tmp_path)) for one in tmp_path.glob(RECORDS)), IMPORTED]
+    assert last_line(done.stdout) == url(tmp_path)
+    [report] = [line for line in done.stdout.splitlines() if line.startswith("report of the results:")]
+    again = subprocess.run([sys.executable, "-m", *shlex.split(report.partition(":")[2])], check=False, **OUTPUT)
+    assert again.returncode == 0, again.stdout
 
 
 def test_points_without_a_result_are_told_after_the_report(tmp_path):

@@ -46,7 +46,8 @@ class Journal(logging.Handler):
     def _plan(self, record):
         # The rest is submitted, if there is an executor to submit it to.
         here = sorted(workflow._localrules)
-        return {"jobs": record.stats, "stages": stages_of_rules(), "here": here}
+        plan = {"jobs": record.stats, "stages": stages_of_rules(), "here": here}
+        return plan | {"rounds": list(config["rounds"])}
 
     def _start(self, record):
         job = {"number": record.jobid, "rule": record.rule_name}

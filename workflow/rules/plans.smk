@@ -67,8 +67,10 @@ def write_plans():
     """Write the plans of all jobs that will run, before the first of them starts.
 
     No job of their own: with ten thousand runs, these take as long as all others. Their parameter `settings` has the
-    job repeated when its plan changes.
+    job repeated when its plan changes. With `--touch` no job runs.
     """
+    if workflow.touch:
+        return
     jobs = workflow.dag.needrun_jobs()
     asked = {plan for job in jobs for plan in as_list(job.params.get("plans"))}
     for below, plans in PLANS_BELOW.items():

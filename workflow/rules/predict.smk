@@ -32,6 +32,8 @@ MEASURED_PREDICTIONS = {
     "predict_scales": OF_MACHINE["step_blocks"],
     "judge_steps": [*OF_MACHINE["reference_steps"], REGRESSORS],
 }
+# Without their measurement these have nothing to tell; the others have the study's own runs and links.
+ONLY_MEASURED = ["fit_kernels", "validate_hpl"]
 # Kernels and the steps that their regressors are judged on take longer than all else together: a target of their own.
 OF_REGRESSORS = ["fit_kernels", "judge_steps"]
 MEASURED_TABLES = [
@@ -289,7 +291,7 @@ rule predict_scales:
         links="results/tables/links.parquet",
         contention="results/tables/contention.parquet",
         steps=OF_MACHINE["step_blocks"],
-        records=RECORDS,
+        records=RECORDS_TO_ANALYSE,
     output:
         tables=prediction_tables("predict_scales"),
     log:

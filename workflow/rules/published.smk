@@ -59,6 +59,18 @@ def round_state(wildcards):
     return state_of(sorted(ROUNDS[wildcards.round].rglob("*")))
 
 
+def state_of_others(_wildcards):
+    """State of what scores read beside their inputs: tables, settings and records of other studies, and outputs of HPL."""
+    # Here, because few jobs need it and it takes time.
+    from hpcai.records.files import RUN_RECORDS
+
+    folders = [Path(one).resolve() for one in [*EARLIER_STUDIES, *RANKED_STUDIES]]
+    read = ["tables/*.parquet", "study.json", RUN_RECORDS]
+    files = [file for one in folders for name in read for file in one.glob(name)]
+    outputs = [Path(one).resolve() for one in HPL_OUTPUTS if Path(one).exists()]
+    return state_of(sorted({*files, *outputs}))
+
+
 def is_mlperf_hpc(record):
     """Whether a run belongs to a benchmark of MLPerf HPC, by the path of its record."""
     return CAMPAIGN.benchmarks[Path(record).parts[2]].suite == "mlperf_hpc"

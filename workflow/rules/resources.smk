@@ -37,8 +37,11 @@ CONTROLLER = this_controller() if workflow.is_main_process else None
 
 
 def note_start():
-    """Record the plan of the measurements, for `hpcai status` and `hpcai doctor`; analysis alone does not change it."""
-    if CAMPAIGN.study.measure:
+    """Record the plan of the measurements, for `hpcai status` and `hpcai doctor`.
+
+    Neither analysis alone nor `--touch`, which starts no job, changes it and the list of what failed.
+    """
+    if CAMPAIGN.study.measure and not workflow.touch:
         targets = workflow.dag_settings.targets
         write_note(CAMPAIGN, Path("results"), sys.argv, CONTROLLER, targets)
         FAILURES.unlink(missing_ok=True)

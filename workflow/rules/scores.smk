@@ -43,6 +43,7 @@ rule score_study:
         earlier=EARLIER_STUDIES,
         others=[*RANKED_STUDIES, *EARLIER_STUDIES, *IMPORTED_ROUNDS],
         hpl_outputs=HPL_OUTPUTS,
+        state=state_of_others,
         library=library_of("workflow/scripts/score_study.py"),
     script:
         "../scripts/score_study.py"

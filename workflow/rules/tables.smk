@@ -105,13 +105,21 @@ def reference_steps(_wildcards):
     return asked_or_there(OF_MACHINE["reference_steps"])
 
 
+def are_predicted(one):
+    """Whether the tables of a prediction are there, and what they are made from."""
+    measured = MEASURED_PREDICTIONS[one]
+    if one in ONLY_MEASURED and not measured:
+        return False
+    return all(map(os.path.exists, [*prediction_tables(one), *measured]))
+
+
 def shown_predictions():
     """Tables of the stage `predict` shown in reports: published models, and predictions with measurements."""
     there = [
         one
-        for one, measured in MEASURED_PREDICTIONS.items()
+        for one in MEASURED_PREDICTIONS
         if is_asked("regressors" if one in OF_REGRESSORS else "predict")
-        or all(map(os.path.exists, [*prediction_tables(one), *measured]))
+        or are_predicted(one)
     ]
     return [
         table

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.campaign.run_options import repeatable
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import Point, ProfileKind
@@ -101,7 +102,7 @@ class Note(_Part):
     """The content of ``campaign.json``."""
 
     schema_version: Literal[1] = 1
-    command: tuple[str, ...]
+    command: tuple[str, ...] = Field(description="As it was given.")
     targets: tuple[str, ...] = Field(default=(), description="Those of its words that are targets; empty: everything.")
     working_folder: str = Field(description="Relative to the results folder.")
     started_utc: str
@@ -110,13 +111,18 @@ class Note(_Part):
     earlier: tuple[Start, ...] = Field(default=(), description="Earlier starts, the oldest first.")
 
     @property
+    def repeated(self) -> tuple[str, ...]:
+        """The words that restart the workflow: the command without what was meant for that start alone."""
+        return (*self.command[:1], *repeatable(self.command[1:]))
+
+    @property
     def shown_command(self) -> str:
         """The command line that restarts the workflow, quoted for a shell."""
-        return shlex.join(self.command)
+        return shlex.join(self.repeated)
 
     def command_with(self, *options: str, targets: bool = True) -> str:
-        """Return the command with more options; without its targets, it builds everything."""
-        words = self.command if targets else _without(self.command, self.targets)
+        """Return the command that restarts it with more options; without its targets, it builds everything."""
+        words = self.repeated if targets else _without(self.repeated, self.targets)
         # Words after -- are not options.
         place = words.index("--") if "--" in words else len(words)
         return shlex.join([*words[:place], *options, *words[place:]])
@@ -131,7 +137,7 @@ def _without(command: tuple[str, ...], targets: tuple[str, ...]) -> tuple[str, .
         for place in range(1, len(command) - len(targets) + 1)
         if set(command[place : place + len(targets)]) == set(targets)
     ]
-    # The same words may be values of an option such as --until, but not directly after the program.
+    # The same words may be values of an option such as --prioritize, but not directly after the program.
     if 1 not in places and len(places) != 1:
         return command
     return (*command[: places[0]], *command[places[0] + len(targets) :])

@@ -231,7 +231,7 @@ def _look_around(knowledge: Knowledge, names: list[str]) -> Surroundings:
         incomplete=tuple(incomplete_files(working)),
         missing_data=tuple(missing_data(planned.datasets, working)) if planned else (),
         changed=_changed_settings(knowledge),
-        report="" if note and STAGES & set(note.command) else report_problem(knowledge.results, names),
+        report="" if note and STAGES & set(note.repeated) else report_problem(knowledge.results, names),
         spaces=spaces(knowledge.results, planned.node_local if planned else None),
         failures=failures_of(working),
     )

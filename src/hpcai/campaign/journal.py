@@ -59,6 +59,8 @@ class Journal:
     """Planned jobs by rule, without those that only name a target."""
     stage_of: dict[str, str] = field(default_factory=dict)
     """Stage of each rule, in the order of the stages."""
+    rounds: tuple[str, ...] = ()
+    """Published rounds of the study, as it names them."""
     ending: bool = False
     """Whether an end was requested: jobs that fail afterwards were interrupted."""
     _read_bytes: int = 0
@@ -80,7 +82,7 @@ class Journal:
 
     def _take(self, event: dict[str, Any]) -> None:
         if event["event"] == "run_info":
-            self.stage_of = event["stages"]
+            self.stage_of, self.rounds = event["stages"], tuple(event.get("rounds", ()))
             self.planned = Counter({rule: count for rule, count in event["jobs"].items() if rule in self.stage_of})
         elif event["event"] == "job_info":
             self._start(event)

@@ -132,7 +132,7 @@ def _reason_to_start(diagnosis: Diagnosis) -> str:
 
 def _start_command(diagnosis: Diagnosis) -> str:
     note, around = diagnosis.knowledge.note, diagnosis.around
-    is_asked = bool({"--rerun-incomplete", "--ri"} & set(note.command if note else ()))
+    is_asked = bool({"--rerun-incomplete", "--ri"} & set(note.repeated if note else ()))
     command = _command(diagnosis, *(["--rerun-incomplete"] if around.incomplete and not is_asked else []))
     # With all options: without its own study's, the workflow would read another study before unlocking.
     return f"{_command(diagnosis, '--unlock')} && {command}" if around.locked else command

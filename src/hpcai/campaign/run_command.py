@@ -26,6 +26,7 @@ from hpcai.campaign.run_options import (
 from hpcai.campaign.screen import Scene, open_screen
 from hpcai.campaign.stage_times import FILE, say_stage_times, seconds_per_job, stage_times, write_stage_times
 from hpcai.config.load import refuse_loose_files
+from hpcai.config.rounds import find_round, name_round
 from hpcai.core.disturbance import Disturbance, Tolerance, is_disturbed
 from hpcai.core.messages import Message
 from hpcai.launchers.registry import default_launcher
@@ -43,6 +44,8 @@ DISTURBED_PREDICTORS = Message(
     "run_command.disturbed",
     "disturbed: {names}: others took more than {most:.0%} of the cores meanwhile; remove and measure again",
 )
+LEFT_OUT = Message("run_command.left_out", "Left out, because they could not be imported: {rounds}")
+IMPORT_RULE = "import_round"
 TAIL = 30
 """Number of log lines shown if Snakemake fails without a failed job."""
 NO_HOROVOD = (
@@ -89,7 +92,7 @@ def run(words: list[str]) -> int:
             reported = 0
         elif status and not start.child.signals and start.has_records:
             print("Something failed. Report of the existing results:", flush=True)
-            reported = start.make([report_words(words)])
+            reported = start.report()
     start.say_end(status, is_reported=not reported and not start.child.signals)
     return 128 + start.child.signals[0] if start.child.signals else status
 
@@ -140,6 +143,29 @@ class Start:
             if status or self.child.signals:
                 break
         return status
+
+    def report(self) -> int:
+        """Make the report of what there is; return the last exit status.
+
+        Rounds that could not be imported are named and left out. Without ``--keep-going`` an import shows only when
+        those before it are left out.
+        """
+        while True:
+            lost = self._lost_rounds()
+            if lost:
+                print(LEFT_OUT(rounds=", ".join(lost)), flush=True)
+            status = self.make([self._report_words()])
+            if not status or self.child.signals or self._lost_rounds() == lost:
+                return status
+
+    def _lost_rounds(self) -> list[str]:
+        """Return the rounds that could not be imported, as the study names them."""
+        names = {job.wildcards["round"] for job in self._failed() if job.rule == IMPORT_RULE}
+        return [one for one in self.journals[0].rounds if name_round(str(self.working / find_round(one))) in names]
+
+    def _report_words(self) -> list[str]:
+        lost = self._lost_rounds()
+        return report_words(self.words, [one for one in self.journals[0].rounds if one not in lost] if lost else None)
 
     def _call(self, words: Sequence[str]) -> int:
         path = self.log.with_name(f"{self.log.stem}.{len(self.journals) + 1}.jsonl").absolute()
@@ -214,5 +240,5 @@ class Start:
         if self.child.is_hurried and any((self.working / ".snakemake/locks").glob("*")):
             lines.append(f"first:                      {shlex.join(['hpcai', 'run', *self.words, '--unlock'])}")
         lines.append(f"go on where it ended:       {shlex.join(['hpcai', 'run', *self.words])}")
-        lines.append(f"report of the results:      {shlex.join(['hpcai', 'run', *report_words(self.words)])}")
+        lines.append(f"report of the results:      {shlex.join(['hpcai', 'run', *self._report_words()])}")
         return lines

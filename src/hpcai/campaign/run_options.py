@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+import json
 import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -21,7 +22,10 @@ ANSWERS = {
 """Options with which Snakemake only answers: it starts no job, and its output is the result."""
 FLAGS = frozenset("ntkfFlSDvpah")
 """Letters of Snakemake's options without a value, several of which can follow one hyphen, as in ``-np``."""
-
+ONCE = frozenset({"--force", "--forceall", "--touch"})
+ONCE_WITH_VALUES = frozenset({"--forcerun", "--until", "--omit-from"})
+ONCE_LETTERS, ONCE_LETTERS_WITH_VALUES = frozenset("fFt"), frozenset("RUO")
+"""Options meant for one start: repeated, ``--forcerun`` measures again what is there, ``--until`` gets no further."""
 
 SNAKEFILES = tuple(map(Path, ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")))
 """Where Snakemake looks for the workflow."""
@@ -44,6 +48,45 @@ def _options_in(word: str) -> list[str]:
     """Return the options behind one hyphen, up to the first that takes a value: the rest of the word is that value."""
     letters = word[1:] if word.startswith("-") and not word.startswith("--") else ""
     return [f"-{letter}" for letter in itertools.takewhile(FLAGS.__contains__, letters)]
+
+
+def repeatable(words: Sequence[str]) -> list[str]:
+    """Return the arguments with which a start goes on: without what was to be forced, touched or left out that once.
+
+    Parameters
+    ----------
+    words
+        Arguments of Snakemake, without its name. Abbreviated options are kept.
+    """
+    kept: list[str] = []
+    targets: list[str] = []
+    into: list[str] | None = kept
+    for place, word in enumerate(words):
+        if word == "--":
+            kept += words[place:]
+            break
+        if word.startswith("-") and word != "-":
+            lasting, has_values = _lasting(word)
+            kept += lasting
+            # At their old place, the option before them could take targets as its values.
+            into = None if has_values else kept if lasting else targets
+        elif into is not None:
+            into.append(word)
+    return [*targets, *kept]
+
+
+def _lasting(word: str) -> tuple[list[str], bool]:
+    """Return what remains of a word with options, and whether the next words are values of an option left out."""
+    name, equals, _ = word.partition("=")
+    if name in ONCE or name in ONCE_WITH_VALUES:
+        return [], name in ONCE_WITH_VALUES and not equals
+    if word.startswith("--"):
+        return [word], False
+    flags = "".join(itertools.takewhile(FLAGS.__contains__, word[1:]))
+    rest = word[1 + len(flags) :]
+    is_once = rest[:1] in ONCE_LETTERS_WITH_VALUES
+    lasting = "".join(flag for flag in flags if flag not in ONCE_LETTERS) + ("" if is_once else rest)
+    return [f"-{lasting}"] if lasting else [], is_once and len(rest) == 1
 
 
 PREDICTORS = (["predict"], ["regressors"])
@@ -79,17 +122,26 @@ def refuse_without_workflow(words: Sequence[str]) -> None:
         raise ConfigError(at(str(Path.cwd()), NO_WORKFLOW()))
 
 
-def report_words(words: Sequence[str]) -> list[str]:
-    """Return the arguments that build the report of existing results of the same study without measuring."""
+def report_words(words: Sequence[str], rounds: Sequence[str] | None = None) -> list[str]:
+    """Return the arguments that build the report of existing results of the same study without measuring.
+
+    Parameters
+    ----------
+    words
+        Arguments of Snakemake, without its name.
+    rounds
+        Published rounds in place of the study's; None for the study's.
+    """
     read = _read(words)
+    own = {"measure": "false"} if rounds is None else {"rounds": json.dumps(list(rounds)), "measure": "false"}
     kept = ["report"]
     for option in ("snakefile", "directory", "cores", "profile", "workflow_profile"):
         if (value := getattr(read, option)) is not None:
             kept += [f"--{option.replace('_', '-')}", value]
     if read.configfile:
         kept += ["--configfile", *read.configfile]
-    settings = [setting for setting in read.config or [] if not setting.startswith("measure=")]
-    return [*kept, "--config", *settings, "measure=false"]
+    settings = [setting for setting in read.config or [] if setting.partition("=")[0] not in own]
+    return [*kept, "--config", *settings, *(f"{key}={value}" for key, value in own.items())]
 
 
 def without_horovod(words: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from hpcai.cli.closed_pipes import is_unread
 from hpcai.cli.options import Command, Unread, argument, flag, option, seconds_or
 from hpcai.core.errors import ConfigError
 
@@ -49,7 +50,7 @@ def status(
                 found = status_of(results)
             clear = CLEAR if watch is not None and sys.stdout.isatty() else ""
             print(f"{clear}{say_status(found)}", flush=True)
-            if watch is None or found.is_over:
+            if watch is None or found.is_over or is_unread(sys.stdout):
                 return 0
             time.sleep(watch)
     except KeyboardInterrupt:

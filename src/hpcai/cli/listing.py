@@ -72,13 +72,12 @@ class Submitting:
 def submit(asked: Submitting) -> int:
     """Check a submission and write it as a package, with the text of a pull request beside it.
 
-    Names secrets, host names, user names and absolute paths in its files. Exit status: 0 written, 1 not accepted, or
+    Names secrets, host names, user names and absolute paths in its files. Only an earlier package, and its text if
+    nobody changed it, is replaced. Exit status: 0 written, 1 not accepted, or
     it contains a secret: nothing was written, 2 written, but host names, user names or paths are in it.
     """
     from hpcai.core.errors import ConfigError
-    from hpcai.core.files import write_asked
-    from hpcai.listing.packages import describe_package, make_submission, say_package, write_package
-    from hpcai.listing.sources import PULL_REQUEST
+    from hpcai.listing.packages import make_submission, say_package, write_package, write_request
 
     if asked.output.suffix == ".md":
         raise ConfigError(f"{asked.output}: expected a folder for the package")
@@ -86,8 +85,7 @@ def submit(asked: Submitting) -> int:
         asked.source, name=asked.output.name, organisation=asked.org, embargo=asked.embargo, license_name=asked.license
     )
     package = write_package(asked.source, asked.output, submission)
-    request = asked.output.with_name(f"{asked.output.name}{PULL_REQUEST}")
-    write_asked(request, describe_package(package, submission))
+    request = write_request(package, submission)
     print("\n".join(say_package(package)))
     print(f"written: {asked.output}, and {request} for the pull request")
     return LEAKS if package.leaks else 0

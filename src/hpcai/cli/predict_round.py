@@ -27,14 +27,14 @@ EPILOGUE = """\
 \b
 examples:
   A machine at scales without submissions, from the rounds themselves:
-    hpcai predict round v1.0 --benchmark NAME --system ORG/SYSTEM --units 1024
+    hpcai predict round hpc_results_v1.0 --benchmark NAME --system ORG/SYSTEM --units 1024
   The same machine in a later round, and an accelerator without submissions:
-    hpcai predict round v0.7 v1.0 v2.0 --benchmark NAME --system ORG/SYSTEM --round v3.0
-    hpcai predict round v0.7 v1.0 v2.0 v3.0 --benchmark NAME --accelerator B200 --round 2026-11
+    hpcai predict round hpc_results_v* --benchmark NAME --system ORG/SYSTEM --round v3.0
+    hpcai predict round hpc_results_v* --benchmark NAME --accelerator B200 --round 2026-11
   Which machine reaches 10 minutes, with how many units, at what energy:
-    hpcai predict round v0.7 v1.0 v2.0 v3.0 --benchmark NAME --round 2026-11 --within "10 min" --unit-power "1 kW"
+    hpcai predict round hpc_results_v* --benchmark NAME --round 2026-11 --within "10 min" --unit-power "1 kW"
   How far forecasts of known rounds are off, each from those before it:
-    hpcai predict round v0.7 v1.0 v2.0 v3.0 --backtest v2.0 v3.0 --figure backtest.svg
+    hpcai predict round hpc_results_v* --backtest v2.0 v3.0 --figure backtest.svg
 """
 
 

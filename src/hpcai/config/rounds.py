@@ -7,6 +7,13 @@ from pathlib import Path
 
 from hpcai.config.reading import Problems
 from hpcai.core.files import real_path
+from hpcai.core.messages import Message
+
+RESULTS = Message(
+    "rounds.results",
+    "the result repository or archive itself: this is a results folder, of `hpcai mlperf import` or a study; the study "
+    "key rank_with, `hpcai compare` and `hpcai history` take it",
+)
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
 """Suffixes of importable archives."""
@@ -32,14 +39,22 @@ def name_round(source: str) -> str:
     return name
 
 
+def is_results_folder(folder: Path) -> bool:
+    """Return whether a folder is the output of ``hpcai mlperf import`` or a study: without a log, so no round."""
+    is_written = (folder / "study.json").is_file() and (folder / "tables").is_dir()
+    return is_written and not any(folder.rglob("result_*.txt"))
+
+
 def check_rounds(sources: Iterable[str], file: str, problems: Problems) -> None:
-    """Add an error for every source that is missing, is not a folder or archive, or shares its name with another."""
+    """Add an error for every source that is missing, no folder or archive, results, or named like another."""
     seen: dict[str, str] = {}
     for number, source in enumerate(sources):
         place, path, name = f"rounds.{number}", find_round(source), name_round(source)
         if not path.is_dir() and not (path.is_file() and path.name.endswith(ARCHIVES)):
             allowed = f"a result repository: a folder, or an archive ending with {', '.join(ARCHIVES)}"
             problems.add(file, place, source, f"{allowed}; {path} must be there")
+        elif is_results_folder(path):
+            problems.add(file, place, source, RESULTS())
         elif not ALLOWED.fullmatch(name):
             problems.add(file, place, source, "a folder or archive whose name has letters, digits, _ . - alone")
         elif name in seen:

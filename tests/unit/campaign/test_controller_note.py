@@ -38,9 +38,12 @@ def test_command_without_its_targets(tmp_path):
         return note.command_with(targets=False)
 
     assert rest("--profile", "slurm", "a", "b", "-k", targets="ab") == "snakemake --profile slurm -k"
-    assert rest("a", "--until", "a", targets="a") == "snakemake --until a"
+    assert rest("a", "--prioritize", "a", targets="a") == "snakemake --prioritize a"
     # It is ambiguous which of them is the target.
-    assert rest("--until", "a", "-k", "a", targets="a") == "snakemake --until a -k a"
+    assert rest("--prioritize", "a", "-k", "a", targets="a") == "snakemake --prioritize a -k a"
+    # Not of what is left out.
+    assert rest("a", "--until", "a", targets="a") == "snakemake"
+    assert rest("--until", "a", "-k", "a", targets="a") == "snakemake -k"
     assert rest("--profile", "slurm", targets="") == "snakemake --profile slurm"
 
 
@@ -48,6 +51,16 @@ def test_options_come_before_what_is_no_option(tmp_path):
     note = write(tmp_path, ("snakemake", "--config", "a=b", "--", "measure"))
     assert note.command_with("--unlock") == "snakemake --config a=b --unlock -- measure"
     assert write(tmp_path).command_with("--unlock").endswith("'title=two words' --unlock")
+
+
+def test_what_was_meant_for_one_start_is_noted_but_not_repeated(tmp_path):
+    command = ("snakemake", "acceptance", "--profile", "slurm", "--forcerun", "measure_acceptance")
+    write_note(campaign(), tmp_path, command, this_controller(), {"acceptance"})
+    note = read_note(tmp_path)
+    assert note.command == command
+    assert note.shown_command == "snakemake acceptance --profile slurm"
+    assert note.command_with("--unlock") == "snakemake acceptance --profile slurm --unlock"
+    assert note.command_with(targets=False) == "snakemake --profile slurm"
 
 
 def test_planned_folders_are_those_of_the_plans(tmp_path):

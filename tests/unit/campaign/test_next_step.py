@@ -50,6 +50,14 @@ def test_stages_that_are_done_are_not_asked_for_again(results, capsys, target):
     assert doctor(capsys)[1].endswith(f"\n  {START}\n")
 
 
+@pytest.mark.parametrize("once", ["--touch", "-F", "--forcerun predict", "--until measure"])
+def test_what_was_meant_for_one_start_is_not_asked_for_again(results, capsys, once):
+    finish_all(results)
+    ask_for(results, options=("--profile", "slurm", *once.split()))
+    (results / "report.html").unlink()
+    assert doctor(capsys)[1].endswith(f"\n  {START}\n")
+
+
 def test_missing_data_are_asked_for_by_their_stage(results, capsys):
     (results.parent / "data" / "cosmoflow_mini" / "manifest.json").unlink()
     ask_for(results, "data")

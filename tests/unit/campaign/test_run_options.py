@@ -14,6 +14,7 @@ from hpcai.campaign.run_options import (
     calls_of,
     only_answers,
     refuse_without_workflow,
+    repeatable,
     report_words,
     study_files,
     without_horovod,
@@ -44,6 +45,30 @@ def test_calls(words, expected):
 )
 def test_questions(words, expected):
     assert only_answers(words) is expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("acceptance --profile slurm --forcerun measure_acceptance", "acceptance --profile slurm"),
+        ("-R train collect_runs --cores 2", "--cores 2"),
+        ("--until measure -k --omit-from report show_runs", "-k"),
+        ("-Utrain -Oreport -c2", "-c2"),
+        ("-kR train -p", "-k -p"),
+        ("-kFp -tfc 2 -nc4", "-kp -c 2 -nc4"),
+        ("--force --forceall --touch -f -F -t", ""),
+        # The option before would take the targets.
+        ("--config a=b -F report all", "report all --config a=b"),
+        ("--configfile my.yaml --forcerun=train report", "report --configfile my.yaml"),
+        ("-q -Rtrain report -k", "report -q -k"),
+        ("--forcerun train -- --until", "-- --until"),
+        ("all --force-use-threads -c -1 - --config title=-F", "all --force-use-threads -c -1 - --config title=-F"),
+        ("", ""),
+    ],
+)
+def test_going_on_repeats_nothing_that_was_meant_for_one_start(words, expected):
+    assert repeatable(words.split()) == expected.split()
+    assert repeatable(expected.split()) == expected.split()
 
 
 @pytest.mark.parametrize(
@@ -81,6 +106,11 @@ def test_the_report_of_the_same_study_measures_nothing():
     words += ["--workflow-profile", "p", "--forcerun", "train", "-d", "w"]
     study = ["--directory", "w", "--cores", "2", "--workflow-profile", "p", "--configfile", "a.yaml", "b.yaml"]
     assert report_words(words) == ["report", *study, "--config", "config_dir=c", "measure=false"]
+
+
+def test_the_report_can_be_of_other_rounds():
+    words = ["report", "--config", "rounds=['a.zip','b']", "measure=false", "title=rounds"]
+    assert report_words(words, ["b"]) == ["report", "--config", "title=rounds", 'rounds=["b"]', "measure=false"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcai.config.reading import Problems
-from hpcai.config.rounds import check_rounds, name_round
+from hpcai.config.rounds import RESULTS, check_rounds, name_round
 from hpcai.core.errors import ConfigError
 
 
@@ -50,3 +50,15 @@ def test_what_cannot_be_imported_is_named(tmp_path: Path) -> None:
     assert "rounds.3: found" in message
     assert "another name than 'v1.0'" in message
     assert "rounds.4: found" in message
+
+
+@pytest.mark.parametrize("log", ["", "Org/results/system/cosmoflow/result_0.txt"])
+def test_a_folder_of_results_is_no_round_unless_logs_are_beside_them(tmp_path: Path, log: str) -> None:
+    (tmp_path / "v1.0/tables").mkdir(parents=True)
+    (tmp_path / "v1.0/study.json").touch()
+    if log:
+        (tmp_path / "v1.0" / log).parent.mkdir(parents=True)
+        (tmp_path / "v1.0" / log).touch()
+    problems = Problems()
+    check_rounds([str(tmp_path / "v1.0")], "study", problems)
+    assert [RESULTS.find_in(line) is not None for line in problems.lines] == ([] if log else [True])

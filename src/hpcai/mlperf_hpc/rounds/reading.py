@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeVar
 
+from hpcai.config.rounds import RESULTS, is_results_folder
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message, at
 from hpcai.mlperf_hpc.rounds.index import SourceIndex
@@ -25,6 +26,8 @@ OF_A_STUDY = Message(
     "found the results of a study, expected published logs; `hpcai mlperf submit {source} --output DIR` writes them as "
     "a submission and checks it, and the study's own report analyses them",
 )
+
+OF_AN_IMPORT = Message("reading.of_an_import", "found no log, expected {expected}")
 
 
 def check_submission(submission: Submission) -> Iterator[Repair]:
@@ -227,6 +230,8 @@ def _no_log(source: Path, repairs: Sequence[Repair]) -> ParseError:
 
     if any(source.glob(RUN_RECORDS)):
         return ParseError(at(str(source), OF_A_STUDY(source=source)))
+    if is_results_folder(source):
+        return ParseError(at(str(source), OF_AN_IMPORT(expected=RESULTS())))
     return ParseError(
         f"{source}: found no log, expected result_N.txt files below ORG/results/SYSTEM/[strong|weak/]BENCHMARK; "
         "name a result repository, a folder of one, a log, or an archive" + _said(repairs)

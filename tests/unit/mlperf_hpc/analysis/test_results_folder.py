@@ -14,7 +14,9 @@ from unit.refusals import refused
 from hpcai.compare.comparison import compare_folders
 from hpcai.compare.history import history_of
 from hpcai.compare.study import NEEDED
-from hpcai.core.errors import ConfigError
+from hpcai.config.reading import Problems
+from hpcai.config.rounds import RESULTS, check_rounds
+from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.files import file_sha256
 from hpcai.metrics.run_tables import collect_epochs, collect_runs, write_tables
 from hpcai.mlperf_hpc.analysis.result_quantities import UNKNOWN_BENCHMARK
@@ -26,6 +28,7 @@ from hpcai.mlperf_hpc.analysis.results_folder import (
     read_rounds,
     write_import,
 )
+from hpcai.mlperf_hpc.rounds.reading import OF_AN_IMPORT
 
 NAMES = {
     "runs", "epochs", "run_scores", "scores", "mlperf_runs", "mlperf_results", "mlperf_weak", "mlperf_energy",
@@ -151,6 +154,15 @@ def test_the_folder_of_a_study_is_refused(tmp_path: Path) -> None:
     (tmp_path / "results" / "runs").mkdir(parents=True)
     with refused(ConfigError, A_STUDY):
         write_import(read_rounds([tmp_path / "tree"]), tmp_path / "results", write_tables)
+
+
+def test_what_an_import_wrote_is_told_from_a_round(tmp_path: Path) -> None:
+    folder = write_round(tmp_path / "tree", tmp_path / "v1.0", "v1.0")
+    with refused(ParseError, OF_AN_IMPORT):
+        read_rounds([folder])
+    problems = Problems()
+    check_rounds([str(folder)], "study", problems)
+    assert RESULTS.find_in(problems.lines[0]) is not None
 
 
 def test_damaged_logs_are_rows_and_stop_nothing(tmp_path: Path) -> None:
