@@ -15,6 +15,7 @@ from plans import bench_plan, launch_ranks, prepared, time_step
 
 from hpcai.machine.ceilings.allreduce import measure_allreduce
 from hpcai.metrics.profiles.link import CALL, TRANSFER, AllreduceReport
+from hpcai.predict.messages import Gradients
 from hpcai.predict.scales.exchange import exchange_time
 from hpcai.predict.scales.model import BACKWARD_RATIO, exposed_exchange_s
 from hpcai.predict.what_if.step_model import Setting
@@ -72,7 +73,9 @@ def _links(report: AllreduceReport) -> pd.DataFrame:
 def _predict(links: pd.DataFrame, benchmark: str, parameters: int, rounds: list[list[float]]) -> list[float]:
     """Return the step by number of groups [s]: computing is what one message leaves of its step."""
     settings = [Setting(1, RANKS, CASES[benchmark], "fp32", "none", gradient_groups=groups) for groups in GROUPS]
-    exchanges = [exchange_time(links, "horovod", setting, parameters, float("nan")) for setting in settings]
+    # Each benchmark has more gradients than groups, so their sizes do not matter: messages count with their mean.
+    gradients = Gradients(parameters, (parameters // max(GROUPS),) * max(GROUPS))
+    exchanges = [exchange_time(links, "horovod", setting, gradients, float("nan")) for setting in settings]
     compute_s = statistics.median(row[0] for row in rounds) - exchanges[0].calls_s
     return [compute_s + exposed_exchange_s(one, compute_s * BACKWARD_RATIO, shared_core=True) for one in exchanges]
 

@@ -20,9 +20,18 @@ from plans import bench_plan, launch_ranks, prepared, time_step
 
 from hpcai.config.study import WARM_STEPS
 from hpcai.machine.ceilings.allreduce import measure_allreduce
-from hpcai.metrics.profiles.link import AllreduceReport
+from hpcai.metrics.profiles.link import CALL, TRANSFER, AllreduceReport
 from hpcai.parsers.horovod.timeline import read_timeline_tables
-from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, StepParts, replay_step, split_steps, typical_step
+from hpcai.predict.scales.replay import (
+    AS_PROFILED,
+    WHAT_IF,
+    Change,
+    StepParts,
+    agreement_by_itself_s,
+    replay_step,
+    split_steps,
+    typical_step,
+)
 
 ROUNDS, RANKS, GOAL_RATIO = 5, 2, 0.10
 BENCHMARKS = ("cosmoflow_tiny", "deepcam_tiny", "extreme_weather_tiny", "opencatalyst_tiny", "resnet50_tiny")
@@ -39,24 +48,29 @@ TIMELINE = {"HOROVOD_TIMELINE_MARK_CYCLES": "1"}
 def main() -> None:
     """Print a row for each benchmark and change; benchmarks may be named."""
     print(f"{RANKS} ranks; medians over {ROUNDS} interleaved rounds; goal {GOAL_RATIO:.0%}")
-    transfers = _transfers(measure_allreduce([*launch_ranks(RANKS), sys.executable], 1))
+    links = _links(measure_allreduce([*launch_ranks(RANKS), sys.executable], 1))
     columns = "replayed_ms measured_ms   error  replayed measured   error  rounds"
     print(f"{'benchmark':22}{'what':24}{columns}")
     with tempfile.TemporaryDirectory() as folder:
         for benchmark in sys.argv[1:] or BENCHMARKS:
-            _compare(benchmark, Path(folder) / benchmark, transfers)
+            _compare(benchmark, Path(folder) / benchmark, links)
 
 
-def _transfers(report: AllreduceReport) -> pd.DataFrame:
-    """Return the measured transfers by size."""
-    rows = [(one.size_bytes, one.transfer_s) for one in report.samples if one.transfer_s]
-    return pd.DataFrame(rows, columns=["bytes", "time_s"])
+def _links(report: AllreduceReport) -> pd.DataFrame:
+    """Return the measured calls and transfers by size."""
+    rows = [
+        (what, one.size_bytes, time_s)
+        for one in report.samples
+        for what, time_s in ((CALL, one.duration_s), (TRANSFER, one.transfer_s))
+        if time_s
+    ]
+    return pd.DataFrame(rows, columns=["what", "bytes", "time_s"])
 
 
-def _compare(benchmark: str, folder: Path, transfers: pd.DataFrame) -> None:
+def _compare(benchmark: str, folder: Path, links: pd.DataFrame) -> None:
     data = prepared(_plan(benchmark, {}), folder)
-    step = _profiled(benchmark, "as profiled", data, folder)
-    _profiled(benchmark, "messages of 64 KiB", data, folder)
+    transfers, agreement_s = links[links["what"] == TRANSFER], agreement_by_itself_s(links)
+    step, _ = (_profiled(benchmark, name, data, folder, agreement_s) for name in ("as profiled", "messages of 64 KiB"))
     measured: dict[str, list[float]] = {name: [] for name in SETTABLE}
     for number in range(ROUNDS):
         for place, (name, (change, point)) in enumerate(SETTABLE.items()):
@@ -76,11 +90,11 @@ def _compare(benchmark: str, folder: Path, transfers: pd.DataFrame) -> None:
         )
 
 
-def _profiled(benchmark: str, name: str, data: tuple[Path, Path], folder: Path) -> StepParts:
+def _profiled(benchmark: str, name: str, data: tuple[Path, Path], folder: Path, agreement_s: float) -> StepParts:
     """Profile a training; print its typical step, rebuilt and measured, and return it."""
     raw, timeline = folder / f"profiled {name}", folder / f"{name}.json"
     time_step(_plan(benchmark, SETTABLE[name][1]), data, raw, {**TIMELINE, "HOROVOD_TIMELINE": str(timeline)})
-    step = typical_step(_split(timeline, raw))
+    step = typical_step(_split(timeline, raw, agreement_s))
     rebuilt_s, what = replay_step(step), f"rebuilt, {len(step.messages)} messages"
     print(
         f"{benchmark:22}{what:24}{rebuilt_s * 1e3:11.2f} {step.step_s * 1e3:11.2f} {rebuilt_s / step.step_s - 1:+7.1%}"
@@ -92,14 +106,14 @@ def _plan(benchmark: str, point: dict[str, object]):  # noqa: ANN202  a plan
     return bench_plan(benchmark, {"ranks_per_node": RANKS, **point}, {"cores_per_rank": 1, "ranks_per_node": RANKS})
 
 
-def _split(timeline: Path, raw: Path):  # noqa: ANN202  parts of steps
+def _split(timeline: Path, raw: Path, agreement_s: float):  # noqa: ANN202  parts of steps
     """Split the steps of a timeline, put on its clock as a profile does."""
     tables = read_timeline_tables(timeline)
     clocks = pd.read_json(raw / "clocks.json", typ="series")
     steps = pd.read_csv(raw / "steps.csv").rename(columns={"step_time_s": "duration_s"})
     epoch_s = float(tables.spans.facts["start_epoch_us"]) / 1e6
     steps["start_s"] += float(clocks["wall_s"]) - float(clocks["monotonic_s"]) - epoch_s
-    return split_steps(tables.spans.table, tables.cycles, steps.iloc[WARM_STEPS:])
+    return split_steps(tables.spans.table, tables.cycles, steps.iloc[WARM_STEPS:], agreement_s=agreement_s)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from hpcai.predict.topology import TOPOLOGIES
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 UNKNOWN_CHOICE = Message("predict_hpl.unknown_choice", "{option}: found {found!r}, expected one of {known}")
+NOT_COUNTED = Message("predict_hpl.not_counted", "{parts} not counted: rate and efficiency are an upper bound")
 
 _EPILOGUE = """\
 \b
@@ -72,6 +73,10 @@ _HELP = {
     "variant": f"{', '.join(VARIANTS)} (default device: matrix in GPU memory)",
     "form": "corrected (default), or printed: the equations as the paper prints them, for variant pipe",
 }
+
+
+PARTS = {"trsm-rate": "solve", "panel-rate": "panel"}
+"""Parts of variant cpu that are left out without a rate of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +130,9 @@ def _compute(question: Question) -> pd.DataFrame:
     sweeps = read_sweeps(question.sweep or [])
     if not (question.steps or question.inverse):
         groups = expand(settings, sweeps)
-        return pd.concat([_predict(group, make_scenario(group, flags, machine)) for group in groups], ignore_index=True)
+        found = [_predict(group, make_scenario(group, flags, machine)) for group in groups]
+        frame = pd.concat(found, ignore_index=True)
+        return frame.fillna({"bound": ""}) if "bound" in frame else frame
     if sweeps:
         raise ConfigError("--sweep cannot be combined with --steps or --inverse")
     if question.inverse == "order":
@@ -169,6 +176,8 @@ def _predict(settings: dict[str, Any], scenario: Scenario) -> pd.DataFrame:
         "flop_count": result.flop_count,
         "method": result.method,
     }
+    if parts := [part for name, part in PARTS.items() if result.variant == "cpu" and name not in settings]:
+        columns["bound"] = NOT_COUNTED(parts=" and ".join(parts))
     frame = pd.DataFrame({name: np.broadcast_to(np.asarray(value), shape).ravel() for name, value in columns.items()})
     whole = {name: "int64" for name in ("order", "block", "nodes", "gpus_per_node", "chunks") if name in frame}
     return frame.astype(whole)

@@ -19,8 +19,18 @@ from hpcai.core.messages import Message, at
 from hpcai.core.text import NOT_KNOWN, NOT_MEASURED
 from hpcai.core.text_table import say_table
 from hpcai.metrics.profiles.link import TRANSFER, of_engine
+from hpcai.predict.scales.exchange import DEFAULT_CYCLE_S
 from hpcai.predict.scales.measured import read_table
-from hpcai.predict.scales.replay import AS_PROFILED, WHAT_IF, Change, StepParts, replay_step, split_steps, typical_step
+from hpcai.predict.scales.replay import (
+    AS_PROFILED,
+    WHAT_IF,
+    Change,
+    StepParts,
+    agreement_by_itself_s,
+    replay_step,
+    split_steps,
+    typical_step,
+)
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.timeline.views import traffic_of
 
@@ -40,8 +50,8 @@ SUMMARY = Message(
 )
 NO_ANSWER = Message(
     "predict_replay.no_answer",
-    "no answer: transfers of such messages were not measured with as many ranks, or messages would be joined, and no "
-    "timeline tells which of them would wait for others",
+    "no answer: transfers of such messages, or with another bandwidth of short ones, were not measured with as many "
+    "ranks, or messages would be joined, and no timeline tells which of them would wait for others",
 )
 
 
@@ -165,8 +175,14 @@ def _profiles(question: Question) -> Iterator[Profile]:
 
 def _rebuild(results: Path, profile: Profile, changes: dict[str, Change]) -> dict[str, Any]:
     traffic = traffic_of(profile, profile.steps())
-    parts = split_steps(traffic.spans, traffic.timeline.cycles, traffic.steps.iloc[WARM_STEPS:])
-    step, transfers = typical_step(parts), _transfers(results, profile)
+    cycle_s = profile.plan.point.cycle_time_s or DEFAULT_CYCLE_S
+    links = _links(results, profile)
+    agreement_s, transfers = math.nan, None
+    if links is not None:
+        agreement_s, transfers = agreement_by_itself_s(links), links[links["what"] == TRANSFER]
+        transfers = transfers if len(transfers) else None
+    steps = traffic.steps.iloc[WARM_STEPS:]
+    step = typical_step(split_steps(traffic.spans, traffic.timeline.cycles, steps, cycle_s, agreement_s))
     rebuilt_s = replay_step(step, AS_PROFILED, transfers)
     identity = profile.identity
     return {
@@ -191,10 +207,10 @@ def _ask(step: StepParts, change: Change, transfers: pd.DataFrame | None) -> flo
     return None if math.isnan(time_s) else time_s
 
 
-def _transfers(results: Path, profile: Profile) -> pd.DataFrame | None:
-    """Return the measured transfers of that many ranks, inside a node or between nodes as profiled; None: not measured.
+def _links(results: Path, profile: Profile) -> pd.DataFrame | None:
+    """Return the measured calls and transfers of that many ranks, inside a node or between nodes; None: not measured.
 
-    A transfer between nodes is other work than one inside of a node.
+    As profiled: a transfer between nodes is other work than one inside of a node.
     """
     file = results / "tables/links.parquet"
     if not file.is_file():
@@ -202,8 +218,7 @@ def _transfers(results: Path, profile: Profile) -> pd.DataFrame | None:
     point = profile.plan.point
     scope = "node" if point.nodes == 1 else "network"
     links = of_engine(read_table(file), point.engine)
-    own = links[(links["what"] == TRANSFER) & (links["scope"] == scope) & (links["ranks"] == point.ranks)]
-    return own if len(own) else None
+    return links[(links["scope"] == scope) & (links["ranks"] == point.ranks)]
 
 
 def _timed_s(results: Path, profile: Profile) -> float | None:

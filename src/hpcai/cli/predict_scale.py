@@ -30,7 +30,7 @@ from hpcai.predict.scales.held_out import (
 from hpcai.predict.scales.host_speed import HostSpeed, read_host_speed
 from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales, read_table
 from hpcai.predict.scales.model import Asked, ScaleStep
-from hpcai.predict.scales.starts import predict_from_all, say_scales
+from hpcai.predict.scales.starts import predict_from_all, say_scales, usual_scale
 from hpcai.predict.scales.trained import predict_trained, read_trained
 from hpcai.predict.steps.report import NO_BLOCKS
 
@@ -56,6 +56,11 @@ GROUPS_OR_FUSION = Message(
 HOROVOD_ALONE = Message(
     "predict_scale.horovod_alone",
     "{option}: it is Horovod's, and {benchmark} was trained with the engine {engine}, expected it blank",
+)
+ANSWER = Message(
+    "predict_scale.answer",
+    "{benchmark} at {scale}, global batch {global_batch}, accumulation {accumulation}, messages {messages}, from "
+    "{start}: modelled",
 )
 REFUSED = Message("predict_scale.refused", "{cases} not predicted: {reason}")
 
@@ -141,6 +146,7 @@ class Answer:
     question: str
     scale: str
     global_batch_samples: int
+    accumulation: int
     step: ScaleStep
     low_s: float
     high_s: float
@@ -161,7 +167,7 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
     if not own:
         known = ", ".join(dict.fromkeys(point.benchmark for point in measured.points))
         raise ConfigError(at(str(question.results), NOT_MEASURED(benchmark=question.benchmark, known=known)))
-    base = _usual(own)
+    base = usual_scale(own)
     _check_engine(base, question)
     own = [point for point in own if point.engine == base.engine]
     asked = _asked(own, base, question)
@@ -177,7 +183,7 @@ def _answer(measured: MeasuredScales, cases: Sequence[Case], question: Question)
     measured_s = next((point.step_s for point in own if asked.is_of(point)), math.nan)
     return Answer(
         starts[0].benchmark, say_scales(starts), question_of(starts[0].setting, setting), setting.scale,
-        setting.global_batch, step, low_s, high_s, interval.basis, measured_s, host,
+        setting.global_batch, setting.accumulation, step, low_s, high_s, interval.basis, measured_s, host,
     )  # fmt: skip
 
 
@@ -185,12 +191,6 @@ def _read_host(measured: MeasuredScales, question: Question) -> HostSpeed:
     if not question.host_speed:
         return HostSpeed()
     return read_host_speed(question.host_speed, measured.points, read_table(question.results / "tables/runs.parquet"))
-
-
-def _usual(own: Sequence["Point"]) -> "Point":
-    """Return the first scale in single precision without compression; without any, the first."""
-    usual = ("fp32", "none")
-    return next((one for one in own if (one.setting.precision, one.setting.compression) == usual), own[0])
 
 
 def _asked(own: Sequence["Point"], base: "Point", question: Question) -> Asked:
@@ -226,9 +226,12 @@ def _say_answer(answer: Answer) -> str:
         off = step.step_s / answer.host.ratio / answer.measured_s - 1
         error = f"in the study, for whose speed the prediction is off by {off:+.1%}"
         rows.append(["measured", f"{1e3 * answer.measured_s:.2f}", error])
-    title = f"{answer.benchmark} at {answer.scale}, global batch {answer.global_batch_samples}, from {answer.start}"
+    title = ANSWER(
+        benchmark=answer.benchmark, scale=answer.scale, global_batch=answer.global_batch_samples,
+        accumulation=answer.accumulation, messages=step.messages, start=answer.start,
+    )  # fmt: skip
     table = say_table(["part", "ms", "from"], rows, kinds="kkw")
-    return "\n".join(filter(None, (f"{title}: modelled", answer.host.words, table)))
+    return "\n".join(filter(None, (title, answer.host.words, table)))
 
 
 def _say_cases(table: pd.DataFrame) -> str:

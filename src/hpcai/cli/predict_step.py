@@ -14,6 +14,7 @@ from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
 from hpcai.core.text_table import say_table
 from hpcai.predict.steps.accuracy import collect_block_steps, collect_block_times, print_steps, share_of_step
+from hpcai.predict.steps.compute import ComputedStep, compute_at
 from hpcai.predict.steps.report import NO_BLOCKS, BlocksReport, find_blocks
 from hpcai.records.files import read_part
 
@@ -21,6 +22,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 EXAMPLE = """\b
 examples:
   hpcai predict step results
+  hpcai predict step results --network resnet50_tiny --batch 96          # between two timed batches: interpolated
   hpcai predict step results/predict/laptop/step_blocks.json --network resnet50_tiny --output json"""
 NOT_TIMED = Message(
     "predict_step.not_timed",
@@ -28,7 +30,13 @@ NOT_TIMED = Message(
 )
 OTHER_BATCH = Message(
     "predict_step.other_batch",
-    "{network} was timed at batches of {known} samples, not {batch}: blocks have exact sizes, so no other is predicted",
+    "{network} was timed at batches of {known} samples, not {batch}: only between two of them, with --network, is "
+    "there an answer",
+)
+INTERPOLATED = Message(
+    "predict_step.interpolated",
+    "{network} at a batch of {batch} samples: {step_ms:.2f} ms, of which the update {update_ms:.2f}; interpolated, "
+    "{basis}",
 )
 MACHINE_OF_A_FILE = Message(
     "predict_step.machine_of_a_file",
@@ -53,11 +61,15 @@ class Question:
 def step(question: Question) -> None:
     """Predict training steps as the sum of their blocks, timed in a step's order, beside the same steps measured.
 
-    Nothing is fitted. Times are those of one thread, without input and gradient exchange.
+    A batch between two that were timed is interpolated. Nothing is fitted. Times are those of one thread, without
+    input and gradient exchange.
     """
     file = _find_file(question)
-    report = _choose(read_part(BlocksReport, file, MADE_BY), question)
-    source = str(file)
+    report = read_part(BlocksReport, file, MADE_BY)
+    if between := _between(report, question):
+        print(_say_between(between, question))
+        return
+    report, source = _choose(report, question), str(file)
     if question.output == "json":
         steps = collect_block_steps(report, Tolerance(), source)
         tables = {"steps": plain_records(steps), "blocks": plain_records(collect_block_times(report, source))}
@@ -85,6 +97,24 @@ def _find_file(question: Question) -> Path:
     if found is None:
         raise ConfigError(at(str(question.blocks), NO_BLOCKS()))
     return found
+
+
+def _between(report: BlocksReport, question: Question) -> ComputedStep | None:
+    """Return the step at a batch between two that were timed in single precision; None if nothing lies between."""
+    if question.network is None or question.batch is None:
+        return None
+    if any((one.network, one.batch) == (question.network, question.batch) for one in report.steps):
+        return None
+    found = compute_at(report.steps, question.network, question.batch)
+    return None if found.reason else found
+
+
+def _say_between(found: ComputedStep, question: Question) -> str:
+    times = {"step_s": found.gradients_s + found.update_s, "update_s": found.update_s}
+    facts = {"network": question.network, "batch": question.batch, "basis": found.basis}
+    if question.output == "json":
+        return say_json({"interpolated": {**facts, **times, "method": "modelled"}})
+    return INTERPOLATED(**facts, **{name.removesuffix("_s") + "_ms": 1e3 * value for name, value in times.items()})
 
 
 def _choose(report: BlocksReport, question: Question) -> BlocksReport:

@@ -148,6 +148,27 @@ def test_the_variant_of_processors_needs_one_rate_only(ask):
 
 
 @pytest.mark.parametrize(
+    ("rates", "parts"),
+    [
+        ([], "solve and panel"),
+        (["--trsm-rate", "40 GFLOP/s"], "panel"),
+        (["--panel-rate", "40 GFLOP/s"], "solve"),
+        (["--trsm-rate", "40 GFLOP/s", "--panel-rate", "30 GFLOP/s"], None),
+    ],
+)
+def test_what_is_not_counted_is_said(ask, rates, parts):
+    (row,) = ask_json(ask, *CPU, *rates)
+    said = predict_hpl.NOT_COUNTED.find_in(row.get("bound", ""))
+    assert (said and said["parts"]) == parts
+    assert bool(predict_hpl.NOT_COUNTED.find_in(ask(*CPU, *rates))) == bool(parts)
+
+
+def test_only_the_variant_of_processors_is_a_bound(ask):
+    rows = ask_json(ask, *LINKED, "--sweep", "variant=device,cpu")
+    assert [bool(row["bound"]) for row in rows] == [False, True]
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ([*NODE], r"--host-link is missing .* declare hpl.host_link in a machine file"),

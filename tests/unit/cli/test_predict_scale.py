@@ -18,7 +18,7 @@ from hpcai.cli.options import NOT_ABOVE_ZERO
 from hpcai.core.errors import ConfigError
 from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.predict.scales import host_speed, measured, trained
-from hpcai.predict.scales.exchange import CALLS
+from hpcai.predict.scales.exchange import CALLS, NO_CALLS, NO_SIZES
 from hpcai.predict.scales.held_out import OTHERS, QUESTIONS
 from hpcai.predict.steps.report import NO_BLOCKS
 from hpcai.records.files import write_sealed
@@ -77,6 +77,33 @@ def test_the_answer_starts_from_the_usual_scale_and_its_engine_alone(results, ca
     assert call(question) == 0
     found = json.loads(capsys.readouterr().out)["answer"]
     assert (found["step_s"], found["start"]) == (usual["step_s"], usual["start"])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"accumulation": 2}, {"gradient_groups": 4}, {"fusion_bytes": 1000.0}, {"cycle_time_s": 5e-3},
+        {"spatial_parts": 2},
+    ],
+)  # fmt: skip
+def test_what_is_not_asked_for_is_as_usual_whatever_variant_comes_first(results, capsys, odd):
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2"]
+    usual = [make_point("one", ranks, 8, gradient_groups=1) for ranks in (1, 2)]
+    write_scales(results, make_point("one", 2, 8, variant="a", **{"gradient_groups": 1, **odd}), *usual)
+    assert call([*question, "--output", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["answer"]
+    assert (found["accumulation"], found["messages"], found["measured_s"]) == (1, 1, step_s(2, 8))
+    assert call(question) == 0
+    title = predict_scale.ANSWER.find_in(capsys.readouterr().out)
+    assert (title["accumulation"], title["messages"]) == ("1", "1")
+
+
+def test_an_answer_says_how_it_accumulates_and_how_many_messages_travel(results, capsys):
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--accumulation", "2", "--groups", "4"]
+    for ranks, messages in (("1", "0"), ("2", "4")):
+        assert call([*question, "--ranks", ranks, "--batch", str(8 * int(ranks))]) == 0
+        title = predict_scale.ANSWER.find_in(capsys.readouterr().out)
+        assert (title["accumulation"], title["messages"]) == ("2", messages)
 
 
 def test_trainings_measured_besides_give_the_interval(results, capsys):
@@ -140,6 +167,35 @@ def test_bad_questions_get_one_sentence(results, question, code):
     with pytest.raises(ConfigError) as refused:
         call(["predict", "scale", str(results), *question])
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("asked", "messages"), [(["--fusion", "4"], 4), (["--fusion", "1999"], 4), (["--groups", "64"], 4)]
+)
+def test_no_more_messages_travel_than_there_are_gradients(results, capsys, asked, messages):
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2", *asked]
+    assert call([*question, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["answer"]["messages"] == messages
+
+
+def test_blocks_of_another_version_tell_of_one_message_alone(results, capsys):
+    steps = [one.model_copy(update={"gradient_sizes": ()}) for one in make_measured().steps]
+    file = results / "predict/here/step_blocks.json"
+    file.unlink()
+    write_sealed(make_report(*steps), file)
+    question = ["predict", "scale", str(results), "--benchmark", "one", "--ranks", "2"]
+    for asked in ([], ["--fusion", "4000"]):
+        assert call([*question, *asked]) == 0
+        assert predict_scale.ANSWER.find_in(capsys.readouterr().out)["messages"] == "1"
+    for asked in (["--fusion", "3999"], ["--groups", "2"]):
+        with refusals.refused(ConfigError, NO_SIZES):
+            call([*question, *asked])
+
+
+def test_ranks_that_were_not_measured_are_told_with_their_nodes(results):
+    facts = {"ranks": 4, "nodes": 2, "known": "of 2 ranks of one node"}
+    with refusals.refused(ConfigError, NO_CALLS, **facts):
+        call(["predict", "scale", str(results), "--benchmark", "one", "--ranks", "4", "--batch", "16"])
 
 
 @pytest.mark.parametrize("asked", [["--cycle-ms", "5"], ["--fusion", "2000"]])
@@ -218,6 +274,9 @@ def test_replays_of_all_timelines(tmp_path, capsys):
     make_profile(folder, "timeline", {"timeline.json": text}, ranks_per_node=2)
     assert call(["predict", "replay", str(tmp_path)]) == 0
     assert "twice the bandwidth" in capsys.readouterr().out
+    assert call(["predict", "replay", str(tmp_path), "--bandwidth", "2", "--output", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["replays"]
+    assert row["what_if_s"] == {"what if": None}  # no short message was measured
     assert call(["predict", "replay", str(tmp_path), "--slow-rank", "2", "--fusion", "65536"]) == 0
     said = capsys.readouterr().out
     assert "messages of 65536 B" in " ".join(said.split())
@@ -225,13 +284,29 @@ def test_replays_of_all_timelines(tmp_path, capsys):
     assert call(["predict", "replay", str(tmp_path), "--slow-rank", "2", "--output", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["replays"]
     assert row["rebuilt_s"] == pytest.approx(0.5)
-    assert math.isclose(row["what_if_s"]["what if"], 0.5 + 0.1 + 0.348)
+    # Of 40 ms of negotiation one cycle is agreement: the other rank computes 39 ms longer.
+    assert math.isclose(row["what_if_s"]["what if"], 0.5 + 0.139 + 0.348)
     assert row["timed_s"] is None
     unknown = ["predict", "replay", str(tmp_path), "--fusion", "1024"]  # no transfers were measured
     assert call(unknown) == 0
     assert predict_replay.NO_ANSWER() in capsys.readouterr().out
     assert call([*unknown, "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["replays"][0]["what_if_s"] == {"what if": None}
+
+
+def test_a_replay_knows_the_cycle_of_the_profiled_run(tmp_path, capsys):
+    folder = tmp_path / "profiles/timeline/cosmoflow_tiny/fp32/n1x2/r1"
+    text = timeline_text(1000 + STEPS_S[0] - 0.25)
+    make_profile(
+        folder, "timeline", {"timeline.json": text}, ranks_per_node=2, settings_of_point={"cycle_time_s": 5e-3}
+    )
+    step_s = []
+    for cycle_ms in ("5", "9"):
+        assert call(["predict", "replay", str(tmp_path), "--cycle-ms", cycle_ms, "--output", "json"]) == 0
+        (row,) = json.loads(capsys.readouterr().out)["replays"]
+        step_s.append(row["what_if_s"]["what if"])
+    assert step_s[0] == row["rebuilt_s"]
+    assert step_s[1] == pytest.approx(row["rebuilt_s"] + 2e-3)
 
 
 def test_transfers_of_the_profiled_scope_alone_are_replayed(tmp_path, capsys):

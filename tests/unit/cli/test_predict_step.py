@@ -6,7 +6,7 @@ import pytest
 from unit.predict.steps.made_blocks import make_report, make_step
 
 from hpcai.cli.main import call
-from hpcai.cli.predict_step import MACHINE_OF_A_FILE, NOT_TIMED, OTHER_BATCH
+from hpcai.cli.predict_step import INTERPOLATED, MACHINE_OF_A_FILE, NOT_TIMED, OTHER_BATCH
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.predict.steps.report import NO_BLOCKS, SEVERAL_MACHINES
 from hpcai.records.files import write_sealed
@@ -64,11 +64,22 @@ def test_json_has_no_nan(blocks, capsys):
     assert len(content["blocks"]) == 2
 
 
+def test_a_batch_between_two_is_interpolated(blocks, capsys):
+    question = ["predict", "step", blocks, "--network", "net", "--batch", "12"]
+    assert call(question) == 0
+    said = INTERPOLATED.find_in(capsys.readouterr().out)
+    assert (said["network"], said["batch"], said["step_ms"], said["update_ms"]) == ("net", "12", "6000.00", "500.00")
+    assert call([*question, "--output", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["interpolated"]
+    assert (found["step_s"], found["update_s"], found["method"]) == (6.0, 0.5, "modelled")
+
+
 @pytest.mark.parametrize(
     ("question", "message"),
     [
         (["--network", "vgg99"], NOT_TIMED),
-        (["--network", "net", "--batch", "9"], OTHER_BATCH),
+        (["--network", "net", "--batch", "17"], OTHER_BATCH),
+        (["--network", "dead", "--batch", "9"], OTHER_BATCH),
         (["--machine", "laptop"], MACHINE_OF_A_FILE),
     ],
 )

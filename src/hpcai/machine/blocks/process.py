@@ -170,6 +170,7 @@ def time_prepared(prepared: Prepared, anchors: "Pass", enough_s: float) -> StepT
     counts = [one.count for one in found if not one.reason]
     timed = time_in_turn(prepared.calls, [prepared.run, anchors], counts, enough_s)
     blocks_s, anchors_s = timed.passes_s
+    sizes = tuple(math.prod(one.shape) for one in subject.model.trainable_variables)
     return StepTimes(
         network=subject.name,
         origin=subject.origin,
@@ -177,7 +178,8 @@ def time_prepared(prepared: Prepared, anchors: "Pass", enough_s: float) -> StepT
         precision=subject.precision,
         software=software_versions(),
         optimizer=type(subject.optimizer).__name__,
-        parameters=sum(math.prod(one.shape) for one in subject.model.trainable_variables),
+        parameters=sum(sizes),
+        gradient_sizes=sizes,
         step_s=timed.calls_s["step"],
         update_s=timed.calls_s["update"],
         arguments_s=timed.calls_s["step's arguments"] - timed.calls_s["update's arguments"],

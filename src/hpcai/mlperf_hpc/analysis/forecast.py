@@ -125,7 +125,7 @@ class EpochTimeForecast:
             }
         )  # fmt: skip
         mixture = self.histories.predict(_with_regressors(new, {self.benchmark: self.first_years}))
-        return replace(mixture, means=mixture.means + np.log(self.samples))
+        return replace(mixture, means=mixture.means + np.log(_work_samples(self.benchmark, self.samples)))
 
 
 @dataclass(frozen=True)
@@ -239,13 +239,13 @@ def history_rows(sets: Iterable[PointSet]) -> pd.DataFrame:
     parts = [points.usable.assign(edition=points.edition, benchmark=points.benchmark) for points in sets]
     found = pd.concat(parts, ignore_index=True)
     samples = found["train_samples"].astype(float)
-    work = [_work_ratio(name, count) for name, count in zip(found["benchmark"], samples, strict=True)]
+    work = [_work_samples(name, count) for name, count in zip(found["benchmark"], samples, strict=True)]
     origins = found["origin"].astype(str)
     rows = found[["benchmark", "edition", "family", "machine", "units", "global_batch_samples"]].assign(
         round=origins,
         row=[str(place) for place in range(len(found))],
         years=[years_since_first(published_of(name)) for name in origins],
-        log_s=np.log(found["epoch_s"].astype(float) / samples / work),
+        log_s=np.log(found["epoch_s"].astype(float) / work),
         error=relative_errors(found, "epoch_s", "epoch_std_s"),
     )
     first = {str(name): float(years) for name, years in rows.groupby("benchmark")["years"].min().items()}
@@ -270,9 +270,10 @@ def _with_regressors(rows: pd.DataFrame, first_years: Mapping[str, float]) -> pd
     )
 
 
-def _work_ratio(benchmark: str, samples: float) -> float:
+def _work_samples(benchmark: str, samples: float) -> float:
+    """Return how many samples of the newest edition are as much work as an epoch of so many samples."""
     facts = BENCHMARKS.get(benchmark)
-    return facts.first_round_work_ratio if facts and samples in facts.first_round_datasets else 1.0
+    return samples * (facts.first_round_work_ratio if facts and samples in facts.first_round_datasets else 1.0)
 
 
 def _before(points: PointSet, target: Target) -> PointSet:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcai.predict.training.layers import Layer, is_transposed
+from hpcai.predict.training.layers import Layer, is_transposed, list_tensors
 
 Stage = Literal["forward", "input gradient", "weight gradient", "element-wise backward", "update"]
 STAGES: tuple[Stage, ...] = ("forward", "input gradient", "weight gradient", "element-wise backward", "update")
@@ -133,16 +133,9 @@ def _list_elementwise(layer: Layer, batch: int) -> Iterator[KernelCall]:
 
 
 def _list_updates(layer: Layer) -> Iterator[KernelCall]:
-    """Yield an update per parameter tensor: weights and bias, or scale and shift."""
-    if layer.kind == "batch_norm":
-        tensors = [layer.parameters // 2] * 2
-    elif layer.bias:
-        tensors = [layer.parameters - layer.output_shape[-1], layer.output_shape[-1]]
-    else:
-        tensors = [layer.parameters]
-    for parameters in tensors:
-        if parameters > 0:
-            yield KernelCall(layer.name, "update", "sgd", {"parameters": float(parameters)}, layer.repeats)
+    """Yield an update per parameter tensor."""
+    for parameters in list_tensors(layer):
+        yield KernelCall(layer.name, "update", "sgd", {"parameters": float(parameters)}, layer.repeats)
 
 
 def _image_sizes(shape: tuple[int, ...], batch: int) -> dict[str, float]:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.link import CALL, TRANSFER, of_engine
-from hpcai.predict.what_if.hardware import GRADIENT_BYTES, count_messages
+from hpcai.predict.messages import GRADIENT_BYTES, Gradients
 from hpcai.predict.what_if.measured import Point
 from hpcai.predict.what_if.step_model import Setting
 
@@ -22,11 +22,18 @@ OTHER_CYCLE = Message(
 )
 NO_CALLS = Message(
     "scales.no_calls",
-    "no allreduce of {ranks} ranks ({scope}) was measured with the engine {engine}, only of {known}: none is guessed",
+    "no allreduce of {ranks} ranks on {nodes} nodes was measured with the engine {engine}, only {known}: none is "
+    "guessed",
 )
 OTHER_SIZE = Message(
     "scales.other_size",
     "messages of {size_bytes:.3g} bytes were not measured, only {smallest:.3g} to {largest:.3g}: none is guessed",
+)
+PLACES = {"node": "ranks of one node", "network": "ranks of several nodes"}
+NO_SIZES = Message(
+    "scales.no_sizes",
+    "step_blocks.json, which another version wrote, has no sizes of gradients, so nobody can tell how many messages "
+    "travel: remove it and run `make predict`",
 )
 HALF_PRECISION = Message(
     "scales.half_precision",
@@ -80,21 +87,23 @@ class ExchangeTime:
         return replace(self, calls_s=self.calls_s + more_s, waiting_s=waiting_s, basis=f"{self.basis}; {basis}")
 
 
-def messages_of(parameters: int, setting: Setting) -> Messages:
-    """Return the messages of a step; all have the mean size.
+def messages_of(gradients: Gradients, setting: Setting) -> Messages | None:
+    """Return the messages of a step; all have the mean size. None: nobody can tell how many there are.
 
     Parameters
     ----------
-    parameters
-        Numbers that are exchanged.
+    gradients
+        What is exchanged.
     setting
         How the training runs: groups, or a fusion threshold.
     """
-    count = count_messages(parameters, setting.fusion_bytes, setting.gradient_groups)
-    return Messages(count, parameters * GRADIENT_BYTES / count)
+    count = gradients.count_messages(setting.fusion_bytes, setting.gradient_groups)
+    return Messages(count, gradients.parameters * GRADIENT_BYTES / count) if count else None
 
 
-def exchange_time(links: pd.DataFrame, engine: str, setting: Setting, parameters: int, cycle_s: float) -> ExchangeTime:
+def exchange_time(
+    links: pd.DataFrame, engine: str, setting: Setting, gradients: Gradients, cycle_s: float
+) -> ExchangeTime:
     """Return the exchange of a step by itself, interpolated between the measured sizes of messages.
 
     The fastest transfer is the work of one. What a call takes beyond it is waiting. A message is ready at any time of
@@ -108,22 +117,26 @@ def exchange_time(links: pd.DataFrame, engine: str, setting: Setting, parameters
         What exchanges; no other engine's calls count.
     setting
         How the training runs.
-    parameters
-        Numbers that are exchanged.
+    gradients
+        What is exchanged.
     cycle_s
         Of Horovod [s]; NaN: its default, with which the calls were measured.
     """
     if setting.ranks == 1:
         return ExchangeTime(0.0, 0.0, 0)
-    scope, sent = "node" if setting.nodes == 1 else "network", messages_of(parameters, setting)
+    scope, sent = "node" if setting.nodes == 1 else "network", messages_of(gradients, setting)
+    if sent is None:
+        return _unknown(NO_SIZES())
     if setting.compression != "none":
         return _unknown(HALF_PRECISION(compression=setting.compression))
     own = of_engine(links, engine)
-    own = own[(own["scope"] == scope) & (own["time_s"] > 0)] if len(own) else own
-    calls = own[(own["what"] == CALL) & (own["ranks"] == setting.ranks)] if len(own) else own
+    own = own[own["time_s"] > 0] if len(own) else own
+    every = own[own["what"] == CALL] if len(own) else own
+    own = own[own["scope"] == scope] if len(own) else own
+    calls = every[(every["scope"] == scope) & (every["ranks"] == setting.ranks)] if len(every) else every
     if calls.empty:
-        known = ", ".join(str(one) for one in sorted(own["ranks"].unique())) if len(own) else "none"
-        return _unknown(NO_CALLS(ranks=setting.ranks, scope=scope, engine=engine, known=known))
+        known = _say_known(every) if len(every) else "none"
+        return _unknown(NO_CALLS(ranks=setting.ranks, nodes=setting.nodes, engine=engine, known=known))
     call_s = interpolate_time(calls, sent.size_bytes)
     if math.isnan(call_s):
         sizes = {"smallest": float(calls["bytes"].min()), "largest": float(calls["bytes"].max())}
@@ -136,6 +149,12 @@ def exchange_time(links: pd.DataFrame, engine: str, setting: Setting, parameters
     words = f"{basis}; {OTHER_CYCLE(more_s=more_s, cycle_s=cycle_s)}" if more_s else basis
     calls_s, waiting_s = sent.count * (call_s + more_s), sent.count * (waiting_s + more_s)
     return ExchangeTime(calls_s, waiting_s, sent.count, sent.count * more_s, words)
+
+
+def _say_known(calls: pd.DataFrame) -> str:
+    """Return the numbers of ranks that calls were measured with, inside a node and between nodes."""
+    ranks = {scope: ", ".join(map(str, sorted(own["ranks"].unique()))) for scope, own in calls.groupby("scope")}
+    return " and ".join(f"of {ranks[scope]} {words}" for scope, words in PLACES.items() if scope in ranks)
 
 
 def cycle_of(point: Point) -> float:

@@ -15,7 +15,7 @@ from hpcai.metrics.quietness import quiet_of_scale
 from hpcai.predict.scales.exchange import cycle_of
 from hpcai.predict.scales.measured import MeasuredScales, ScaleFiles, read_measured_scales
 from hpcai.predict.scales.model import Asked, ScaleStep, calibration_of, predict_scale, predict_unseen
-from hpcai.predict.scales.starts import predict_from_all, say_scales
+from hpcai.predict.scales.starts import leave_out, predict_from_all, say_scales
 from hpcai.predict.what_if.intervals import ErrorInterval, Variance, centred_interval
 from hpcai.predict.what_if.measured import Point
 from hpcai.predict.what_if.step_model import Setting
@@ -102,7 +102,7 @@ def _from_own(measured: MeasuredScales, target: Point) -> Iterator[Case]:
     ]  # fmt: skip
     if not starts:
         return
-    without = replace(measured, points=tuple(point for point in measured.points if point is not target))
+    without = leave_out(measured, target.benchmark, asked)
     found, step = predict_from_all(without, starts, asked)
     yield Case(OTHERS, say_scales(found), target, step)
     for start in starts:
@@ -142,16 +142,21 @@ def interval_of(
     question
         Kind of the prediction.
     without
-        A measured scale of which no error counts, so that its own interval is no tautology.
+        A measured scale of which no error counts, of no variant, so that its own interval is no tautology.
     more
         Of the host's speed, if it is not that of the study.
     """
     own = [
         one for one in cases
-        if one.question == question and math.isfinite(one.found.step_s) and one.target is not without
+        if one.question == question and math.isfinite(one.found.step_s) and not _is_same_scale(one.target, without)
     ]  # fmt: skip
     measured_s, predicted_s = [one.target.step_s for one in own], [one.found.step_s for one in own]
     return centred_interval(measured_s, predicted_s, QUESTIONS[question], LEVEL_RATIO, more)
+
+
+def _is_same_scale(one: Point, other: Point | None) -> bool:
+    """Return whether two variants measured the same scale of a benchmark."""
+    return other is not None and one.benchmark == other.benchmark and Asked(other.setting, cycle_of(other)).is_of(one)
 
 
 def tabulate_cases(measured: MeasuredScales, cases: Sequence[Case]) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ConfigError, ParseError
 from hpcai.core.messages import Message, at
 from hpcai.core.table_files import read_parquet
+from hpcai.predict.messages import Gradients
 from hpcai.predict.scales.learnt import Learnt, learn
 from hpcai.predict.scales.parts import Floats
 from hpcai.predict.steps.report import BlocksReport, StepTimes, find_blocks
@@ -86,9 +87,10 @@ class MeasuredScales:
             return self.scatter.get(benchmark)
         return np.sort(np.concatenate(list(self.scatter.values())))
 
-    def parameters(self, benchmark: str) -> int:
-        """Return the numbers that a benchmark exchanges; 0 if its blocks were not timed."""
-        return next((one.parameters for one in self.steps if one.network == benchmark and one.parameters), 0)
+    def gradients(self, benchmark: str) -> Gradients:
+        """Return what a benchmark exchanges: nothing if its blocks were not timed."""
+        known = (one for one in self.steps if one.network == benchmark and one.parameters)
+        return next((Gradients(one.parameters, one.gradient_sizes) for one in known), Gradients(0))
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ class ScaleStep:
         All calls, and what of them does not happen during the backward pass.
     basis
         What each part stands on.
+    messages
+        Of its gradients; 0 with one rank.
     """
 
     step_s: float
@@ -63,6 +65,7 @@ class ScaleStep:
     exposed_s: float = math.nan
     basis: tuple[str, ...] = ()
     reason: str = ""
+    messages: int = 0
 
     def times(self, ratio: float) -> "ScaleStep":
         """Return the step on a host where each part takes so many times as long."""
@@ -83,7 +86,7 @@ def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> Scale
         What is wanted.
     """
     reason = why_impossible(start, asked.setting)
-    if not reason and not measured.parameters(start.benchmark):
+    if not reason and not measured.gradients(start.benchmark).parameters:
         reason = NO_PARAMETERS(benchmark=start.benchmark)
     if reason:
         return ScaleStep(math.nan, reason=reason)
@@ -105,8 +108,9 @@ def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> Scale
     step_s, exposed_s = after.step(compute_s, 0.0)
     basis = tuple(filter(None, (change.basis, *after.basis)))
     return ScaleStep(
-        step_s, compute_s, after.contention.ratio, after.slowest.ratio, after.exchange.calls_s, exposed_s, basis
-    )
+        step_s, compute_s, after.contention.ratio, after.slowest.ratio, after.exchange.calls_s, exposed_s, basis,
+        messages=after.exchange.messages,
+    )  # fmt: skip
 
 
 def predict_unseen(measured: MeasuredScales, target: Point, factor: float) -> ScaleStep:
@@ -133,7 +137,7 @@ def predict_unseen(measured: MeasuredScales, target: Point, factor: float) -> Sc
     step_s, exposed_s = parts.step(gradients_s, update_s)
     return ScaleStep(
         step_s, gradients_s + update_s, parts.contention.ratio, parts.slowest.ratio, parts.exchange.calls_s, exposed_s,
-        tuple(filter(None, (computed.basis, *parts.basis))),
+        tuple(filter(None, (computed.basis, *parts.basis))), messages=parts.exchange.messages,
     )  # fmt: skip
 
 

@@ -129,6 +129,8 @@ class Parts:
         Whether one core of a rank computes and transfers.
     core_assumed
         Whether nothing tells that.
+    micro_batches
+        Of a step. Gradients travel during the backward pass of the last, once the others are added up.
     """
 
     contention: Factor
@@ -136,6 +138,7 @@ class Parts:
     exchange: ExchangeTime
     shared_core: bool
     core_assumed: bool = False
+    micro_batches: int = 1
 
     @property
     def reason(self) -> str:
@@ -149,9 +152,13 @@ class Parts:
         return (f"{self.contention.basis}{assumed}", self.slowest.basis, self.exchange.basis)
 
     def step(self, gradients_s: float, update_s: float) -> tuple[float, float]:
-        """Return the step and what it shows of the exchange, of computing without contention [s]."""
+        """Return the step and what it shows of the exchange, of computing without contention [s].
+
+        Computing is that of all micro-batches.
+        """
         slower = self.contention.ratio * self.slowest.ratio
-        shown_s = exposed_exchange_s(self.exchange, slower * gradients_s * BACKWARD_RATIO, shared_core=self.shared_core)
+        backward_s = slower * gradients_s / self.micro_batches * BACKWARD_RATIO
+        shown_s = exposed_exchange_s(self.exchange, backward_s, shared_core=self.shared_core)
         return slower * (gradients_s + update_s) + shown_s, shown_s
 
 
@@ -172,7 +179,8 @@ def parts_of(measured: "MeasuredScales", point: Point, setting: Setting, cycle_s
     return Parts(
         contention=contention_of(measured.contention, point.benchmark, math.ceil(setting.ranks / setting.nodes)),
         slowest=slowest_of(measured.scatter_of(point.benchmark), setting.ranks),
-        exchange=exchange_time(measured.links, point.engine, setting, measured.parameters(point.benchmark), cycle_s),
+        exchange=exchange_time(measured.links, point.engine, setting, measured.gradients(point.benchmark), cycle_s),
         shared_core=measured.shared_core,
         core_assumed=measured.core_assumed,
+        micro_batches=setting.accumulation,
     )

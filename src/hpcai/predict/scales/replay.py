@@ -16,6 +16,8 @@ import pandas as pd
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import is_allreduce_transfer
+from hpcai.metrics.profiles.link import CALL, TRANSFER
+from hpcai.predict.messages import fuse_tensors
 from hpcai.predict.scales.exchange import DEFAULT_CYCLE_S, interpolate_time
 from hpcai.predict.scales.parts import Floats
 
@@ -63,11 +65,12 @@ class MessageParts:
 
 @dataclass(frozen=True)
 class StepParts:
-    """A step of rank 0: its messages in their order, and what follows the last [s]."""
+    """A step of rank 0: its messages in their order, what follows the last, and Horovod's cycle in that run [s]."""
 
     messages: tuple[MessageParts, ...]
     after_s: float
     step_s: float
+    cycle_s: float = DEFAULT_CYCLE_S
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,13 @@ WHAT_IF: Mapping[str, Change] = {
 """What is asked by default; the last three can be set here, so bench/bench_replay.py measures them."""
 
 
-def split_steps(spans: pd.DataFrame, cycles: pd.DataFrame, steps: pd.DataFrame) -> list[StepParts]:
+def split_steps(
+    spans: pd.DataFrame,
+    cycles: pd.DataFrame,
+    steps: pd.DataFrame,
+    cycle_s: float = DEFAULT_CYCLE_S,
+    agreement_s: float = math.nan,
+) -> list[StepParts]:
     """Return the parts of each step that has as many messages as most.
 
     Parameters
@@ -126,6 +135,10 @@ def split_steps(spans: pd.DataFrame, cycles: pd.DataFrame, steps: pd.DataFrame) 
         ``time_s`` of their begins.
     steps
         ``start_s, duration_s`` on the timeline's clock, without those that warm up.
+    cycle_s
+        Of Horovod, as the profiled run set it [s].
+    agreement_s
+        What agreeing takes at most where all are ready: that of short calls by themselves [s]; NaN: a cycle.
 
     Raises
     ------
@@ -144,10 +157,13 @@ def split_steps(spans: pd.DataFrame, cycles: pd.DataFrame, steps: pd.DataFrame) 
     if not usual:
         raise ParseError(NO_MESSAGES(steps=len(seen), messages=usual))
     steps_seen = list(zip(seen, windows, strict=True))
-    undivided = [_split(messages, begins, *window) for messages, window in steps_seen]
-    # The shortest negotiation of all is the agreement; what is longer waits for the slowest rank.
+    undivided = [_split(messages, begins, window, cycle_s) for messages, window in steps_seen]
+    # The shortest negotiation of all is the agreement; what is longer waits for the slowest rank. One rank may be late
+    # in every step, so it is no agreement beyond what that takes by itself.
     least_s = min((one.others_s for step in undivided for one in step.messages if one.others_s > 0), default=0.0)
-    return [_split(messages, begins, *window, least_s) for messages, window in steps_seen if len(messages) == usual]
+    least_s = min(least_s, cycle_s if math.isnan(agreement_s) else agreement_s)
+    same = [(messages, window) for messages, window in steps_seen if len(messages) == usual]
+    return [_split(messages, begins, window, cycle_s, least_s) for messages, window in same]
 
 
 @dataclass(frozen=True)
@@ -160,6 +176,21 @@ class _Seen:
     end_s: float
     transfer_s: float
     tensors_bytes: tuple[float, ...]
+
+
+def agreement_by_itself_s(links: pd.DataFrame) -> float:
+    """Return what the shortest call takes beyond its transfer [s]; NaN where a size has not both.
+
+    Parameters
+    ----------
+    links
+        Of one engine, scope and number of ranks: ``what, bytes, time_s``.
+    """
+    times = links.pivot_table(index="bytes", columns="what", values="time_s", aggfunc="median")
+    if not {CALL, TRANSFER} <= set(times.columns):
+        return math.nan
+    waits = (times[CALL] - times[TRANSFER]).dropna()
+    return max(float(waits.iloc[0]), 0.0) if len(waits) else math.nan
 
 
 def _see_messages(table: pd.DataFrame, start_s: float, step_s: float) -> Iterator[_Seen]:
@@ -181,13 +212,16 @@ def _see_messages(table: pd.DataFrame, start_s: float, step_s: float) -> Iterato
         )
 
 
-def _split(seen: Sequence[_Seen], begins: Floats, start_s: float, step_s: float, least_s: float = 0.0) -> StepParts:
-    """Split a step into its parts, where ranks that are ready agree within a time."""
+def _split(
+    seen: Sequence[_Seen], begins: Floats, window: tuple[float, float], cycle_s: float, least_s: float = 0.0
+) -> StepParts:
+    """Split a step (its begin and duration) into its parts, where ranks that are ready agree within a time."""
     messages: list[MessageParts] = []
+    start_s, step_s = window
     ready_s = last_s = start_s
     for one in seen:
         asked_s = max(one.asked_s, ready_s)  # what was ready before its predecessors goes after them
-        request_s = min(_request_s(begins, asked_s), asked_s - ready_s)
+        request_s = min(_request_s(begins, asked_s, cycle_s), asked_s - ready_s)
         waited_s = max(min(one.agreed_s, one.begin_s) - asked_s - least_s, 0.0)
         messages.append(
             MessageParts(
@@ -202,7 +236,7 @@ def _split(seen: Sequence[_Seen], begins: Floats, start_s: float, step_s: float,
             )
         )
         ready_s, last_s = asked_s - request_s, one.end_s
-    return StepParts(tuple(messages), max(start_s + step_s - last_s, 0.0), step_s)
+    return StepParts(tuple(messages), max(start_s + step_s - last_s, 0.0), step_s, cycle_s)
 
 
 def _transfers(own: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -217,13 +251,13 @@ def _end(spans: pd.DataFrame) -> float:
     return float(spans["end_s"].max())
 
 
-def _request_s(begins: Floats, asked_s: float) -> float:
+def _request_s(begins: Floats, asked_s: float, longest_s: float) -> float:
     """Return how long a request waited on average for the cycle that saw it [s]; 0 without marks of cycles."""
     place = int(np.searchsorted(begins, asked_s, side="right")) - 1
     if place < 1:
         return 0.0
-    # A core that computes lets no cycle begin: a longer one than usual was not waited for.
-    cycle_s = min(float(begins[place] - begins[place - 1]), DEFAULT_CYCLE_S)
+    # A core that computes lets no cycle begin: a longer one than was set was not waited for.
+    cycle_s = min(float(begins[place] - begins[place - 1]), longest_s)
     return cycle_s / 2 + asked_s - float(begins[place])
 
 
@@ -237,7 +271,7 @@ def typical_step(steps: Sequence[StepParts]) -> StepParts:
     middle = ordered[quarter : len(ordered) - quarter]
     messages = [_mean_message(same) for same in zip(*(step.messages for step in middle), strict=True)]
     after_s = statistics.fmean(step.after_s for step in middle)
-    return StepParts(tuple(messages), after_s, statistics.median(step.step_s for step in steps))
+    return StepParts(tuple(messages), after_s, statistics.median(step.step_s for step in steps), steps[0].cycle_s)
 
 
 def _mean_message(messages: Sequence[MessageParts]) -> MessageParts:
@@ -250,8 +284,9 @@ def _mean_message(messages: Sequence[MessageParts]) -> MessageParts:
 def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.DataFrame | None = None) -> float:
     """Return the duration of a step [s]: of the last of several in a row; NaN if it is not known.
 
-    That is where transfers of shorter messages were not measured, and where messages would only be joined: a timeline
-    does not tell which of them would wait for others.
+    That is where transfers of shorter messages were not measured, or with another bandwidth none at all, which tell
+    what a short message takes; and where messages would only be joined: a timeline does not tell which of them would
+    wait for others.
 
     Parameters
     ----------
@@ -263,23 +298,24 @@ def replay_step(step: StepParts, change: Change = AS_PROFILED, transfers: pd.Dat
         Measured transfers of as many ranks (``bytes, time_s``), which tell what shorter messages take; None: not
         measured.
     """
+    if transfers is None and change.bandwidth_ratio != 1:
+        return math.nan
     if len(step.messages) > 1 and change.fusion_bytes >= max(one.size_bytes for one in step.messages):
         return math.nan
-    changed = replace(step, messages=tuple(_change_messages(step.messages, change, transfers)))
+    changed = replace(step, messages=tuple(_change_messages(step, change, transfers)))
     if any(math.isnan(message.transfer_s) for message in changed.messages):
         return math.nan
     ends = _run(list(_operations(changed, change)))
     return ends[_name(OWN, SETTLED_STEPS - 1, "after")] - ends[_name(OWN, SETTLED_STEPS - 2, "after")]
 
 
-def _change_messages(
-    messages: Sequence[MessageParts], change: Change, transfers: pd.DataFrame | None
-) -> Iterator[MessageParts]:
+def _change_messages(step: StepParts, change: Change, transfers: pd.DataFrame | None) -> Iterator[MessageParts]:
     latency_s = 0.0 if transfers is None else float(transfers.groupby("bytes")["time_s"].median().iloc[0])
     # All ranks agree within the cycle that sees the last request (Horovod's RunLoopOnce): a longer cycle delays the
     # request alone.
-    more_s = 0.0 if math.isnan(change.cycle_s) else change.cycle_s - DEFAULT_CYCLE_S
-    for message in itertools.chain.from_iterable(_divide(one, change.fusion_bytes, transfers) for one in messages):
+    more_s = 0.0 if math.isnan(change.cycle_s) else change.cycle_s - step.cycle_s
+    divided = (_divide(one, change.fusion_bytes, transfers) for one in step.messages)
+    for message in itertools.chain.from_iterable(divided):
         short_s = min(latency_s, message.transfer_s)
         found = replace(
             message,
@@ -295,7 +331,7 @@ def _divide(message: MessageParts, fusion_bytes: float, transfers: pd.DataFrame 
     They travel one after another once the message would have, agreed upon at once: cores that compute send as well.
     Where accelerators compute, messages that become ready earlier travel meanwhile, and this is an upper bound.
     """
-    parts = _fuse(message.tensors_bytes, fusion_bytes)
+    parts = fuse_tensors(message.tensors_bytes, fusion_bytes)
     if len(parts) == 1:
         yield message
         return
@@ -309,17 +345,6 @@ def _divide(message: MessageParts, fusion_bytes: float, transfers: pd.DataFrame 
             transfer_s=message.transfer_s * _time_of(transfers, sum(tensors)) / whole_s,
             tensors_bytes=tensors,
         )
-
-
-def _fuse(tensors_bytes: Sequence[float], fusion_bytes: float) -> list[tuple[float, ...]]:
-    """Return the tensors of each message, as Horovod fuses them in their order; NaN: all in one."""
-    parts: list[tuple[float, ...]] = []
-    for size_bytes in tensors_bytes:
-        if parts and not sum(parts[-1]) + size_bytes > fusion_bytes:
-            parts[-1] = (*parts[-1], size_bytes)
-        else:
-            parts.append((size_bytes,))
-    return parts
 
 
 def _time_of(transfers: pd.DataFrame | None, size_bytes: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpcai.core.messages import Message
+from hpcai.predict.scales.exchange import cycle_of, is_same_cycle
 from hpcai.predict.scales.measured import MeasuredScales
 from hpcai.predict.scales.model import Asked, ScaleStep, predict_scale
 from hpcai.predict.what_if.measured import Point
@@ -36,10 +37,7 @@ def predict_from_all(
         and the reason in the step.
     """
     others = [point for point in own if not asked.is_of(point)]
-    name, without = own[0].benchmark, measured
-    if 0 < len(others) < len(own):
-        points = (one for one in measured.points if one.benchmark != name or not asked.is_of(one))
-        without = replace(measured, points=tuple(points))
+    without = leave_out(measured, own[0].benchmark, asked) if 0 < len(others) < len(own) else measured
     found = [
         (point, predict_scale(without, point, asked))
         for point in sorted(others or own, key=lambda point: _farness(point.setting, asked.setting))
@@ -48,6 +46,32 @@ def predict_from_all(
     if not known:
         return found[0][:1], found[0][1]
     return tuple(point for point, _ in known), _mean(known)
+
+
+def leave_out(measured: MeasuredScales, benchmark: str, asked: Asked) -> MeasuredScales:
+    """Return a study as if a scale of a benchmark had not run, under whatever variant it was measured."""
+    kept = (point for point in measured.points if point.benchmark != benchmark or not asked.is_of(point))
+    return replace(measured, points=tuple(kept))
+
+
+def usual_scale(points: Sequence[Point]) -> Point:
+    """Return the first scale that tells what is not asked for: of the usual setting or, without one, nearest to it.
+
+    It is in single precision without compression, with one micro-batch, whole samples, and one message in the usual
+    cycle; what comes first weighs more.
+    """
+    return min(points, key=lambda point: (*_unusual(point.setting), not is_same_cycle(cycle_of(point), math.nan)))
+
+
+def _unusual(setting: Setting) -> tuple[bool, ...]:
+    return (
+        setting.precision != "fp32",
+        setting.compression != "none",
+        setting.accumulation > 1,
+        setting.spatial_parts > 1,
+        setting.gradient_groups > 1,
+        setting.fusion_bytes is not None,
+    )
 
 
 def say_scales(points: Sequence[Point]) -> str:

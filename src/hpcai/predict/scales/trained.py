@@ -14,7 +14,7 @@ from hpcai.core.messages import Message, at
 from hpcai.predict.scales.held_out import OTHERS, Case
 from hpcai.predict.scales.measured import MeasuredScales
 from hpcai.predict.scales.model import Asked
-from hpcai.predict.scales.starts import predict_from_all, say_scales
+from hpcai.predict.scales.starts import predict_from_all, say_scales, usual_scale
 from hpcai.predict.what_if.measured import Point
 from hpcai.predict.what_if.step_model import Setting
 
@@ -106,9 +106,10 @@ def predict_trained(
     cases = []
     for one in trained:
         which = (one.benchmark, one.precision)
-        alike = (point for point in measured.points if (point.benchmark, point.setting.precision) == which)
-        if (base := next(alike, None)) is None:
+        alike = [point for point in measured.points if (point.benchmark, point.setting.precision) == which]
+        if not alike:
             continue
+        base = usual_scale(alike)
         own = [point for point in measured.points if (point.benchmark, point.engine) == (base.benchmark, base.engine)]
         ratio = one.host_ratio or 1.0 if at_study_speed else 1.0
         target = Point(base.row, _setting(base, one), one.measured_s / ratio)

@@ -230,7 +230,8 @@ def judge_blocks(
     drawn = Blocks(samples, describe_blocks(block for one in reports for part in one.samples for block in part.blocks))
     if len(blocks):
         blocks = blocks.assign(**estimate_left_out(own, drawn, fit))
-        steps = add_left_out_steps(steps, blocks)
+        counts = [len(step.all_blocks) for one in reports for step in one.steps]
+        steps = add_left_out_steps(steps, blocks, counts)
     if len(samples):
         samples = samples.assign(**estimate_samples(drawn, seed, fit))
     kinds = {OF_NETWORKS: blocks, OF_RANDOM_SIZES: samples}
@@ -272,7 +273,7 @@ def _kind_row(kind: str, own: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def add_left_out_steps(steps: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
+def add_left_out_steps(steps: pd.DataFrame, blocks: pd.DataFrame, counts: Sequence[int]) -> pd.DataFrame:
     """Add to table ``block_steps`` what the estimates of its blocks sum to, and the error.
 
     The update is estimated too; where it is no block of its own, it is the measured one. Blocks without an estimate are
@@ -282,11 +283,14 @@ def add_left_out_steps(steps: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFram
     ----------
     steps, blocks
         The tables ``block_steps`` and ``block_times``.
+    counts
+        Rows of ``block_times`` that each step has, in the order of both tables. Neither network and batch nor any other
+        of their columns tell steps of several precisions apart.
     """
-    places = blocks.groupby(["network", "batch"]).indices
+    ends = np.cumsum(counts, dtype=int)
     left_out_s = [
-        _sum_estimates(blocks.iloc[places.get((one["network"], one["batch"]), [])], one["update_s"])
-        for one in steps.to_dict("records")
+        _sum_estimates(blocks.iloc[end - count : end], float(update_s))
+        for count, end, update_s in zip(counts, ends, steps["update_s"], strict=True)
     ]
     errors = np.array(left_out_s) / steps["measured_s"].to_numpy(float) - 1
     return steps.assign(left_out_s=left_out_s, left_out_error_ratio=errors)

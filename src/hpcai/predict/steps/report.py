@@ -98,6 +98,9 @@ class StepTimes(_Part):
     software: str = Field(default="", description="Versions of what computed.")
     optimizer: str = ""
     parameters: int = 0
+    gradient_sizes: tuple[int, ...] = Field(
+        default=(), description="Parameters of each gradient, first layers first; none: another version measured it."
+    )
     step_s: float | None = Field(default=None, description="Median CPU time of the whole step; none: not measured.")
     update_s: float | None = Field(default=None, description="Of the optimizer's call; none: not measured.")
     arguments_s: float | None = Field(

@@ -91,6 +91,17 @@ def count_parameters(network: LayerList) -> int:
     return sum(layer.parameters * layer.repeats for layer in network.layers)
 
 
+def list_tensors(layer: Layer) -> list[int]:
+    """Return the parameters of each tensor of one repeat of a layer: weights and bias, or scale and shift."""
+    if layer.kind == "batch_norm":
+        tensors = [layer.parameters // 2] * 2
+    elif layer.bias:
+        tensors = [layer.parameters - layer.output_shape[-1], layer.output_shape[-1]]
+    else:
+        tensors = [layer.parameters]
+    return [parameters for parameters in tensors if parameters > 0]
+
+
 def count_forward_flop(layer: Layer) -> float:
     """Return the floating-point operations of a layer's forward pass for one sample [flop].
 

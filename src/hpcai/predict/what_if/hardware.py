@@ -11,12 +11,11 @@ from hpcai.core.messages import Message
 from hpcai.metrics.cells import join_words
 from hpcai.metrics.profiles.link import CALL, TRANSFER, LinkFit, of_engine
 from hpcai.metrics.roofline.columns import REFUSED
+from hpcai.predict.messages import GRADIENT_BYTES
 from hpcai.predict.training.allreduce import Ring, RingLink, derive_ring_link, ring_allreduce_s
 from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_forward_flop
 
 NAN = math.nan
-GRADIENT_BYTES = 4.0
-"""Variables and their gradients are float32 in every precision."""
 COMPRESSION_RATIOS = {"none": 1.0, "fp16": 0.5}
 PRECISION_BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0}
 MEASURED_LINK = "measured"
@@ -62,7 +61,7 @@ class Exchange:
         Latency of one hop of the ring, and rate of one direction of its links.
     coordination_s
         Waiting time of a call besides the transfer, independent of size and ranks: the difference between the latencies
-        of the lines fitted to calls and to transfers.
+        of the lines fitted to calls and to transfers of as many ranks; 0 without two such lines.
     assumed
         What was not measured; blank if nothing.
     reason
@@ -123,13 +122,8 @@ def measured_exchange(link_fits: pd.DataFrame, nodes: int, engine: str) -> Excha
         rows, assumed = known, ASSUMED_LINKS()
     if rows.empty:
         return Exchange(MEASURED_LINK, NAN, NAN, NAN, "", reason=NO_ALLREDUCE(engine=engine))
-    transfer, call = (_widest(rows[rows["what"] == what]) for what in (TRANSFER, CALL))
-    line = transfer if transfer is not None else call
-    assert line is not None
+    line, waiting_s = _widest(rows)
     ring = _ring(line)
-    waiting_s = 0.0
-    if transfer is not None and call is not None:
-        waiting_s = max(float(call["latency_s"]) - float(transfer["latency_s"]), 0.0)
     return Exchange(
         MEASURED_LINK, ring.latency_s, ring.link_bit_per_s, waiting_s, str(line["source"]), assumed, ring.reason
     )
@@ -173,11 +167,6 @@ def exchange_s(parameters: float, exchange: Exchange, ranks: int, compression: s
     return messages * (exchange.coordination_s + message_s)
 
 
-def count_messages(parameters: float, fusion_bytes: float | None, groups: int = 1) -> int:
-    """Return the number of messages of limited size for the gradients; without a limit, the number of groups."""
-    return groups if fusion_bytes is None else max(math.ceil(parameters * GRADIENT_BYTES / fusion_bytes), 1)
-
-
 def _why_missing(own: pd.DataFrame, threads: int, found: Mapping[str, pd.DataFrame]) -> str:
     """Return which roofs of a rank were not measured, and why, by precision; blank means memory."""
     missing = [precision for precision, rows in found.items() if rows.empty]
@@ -204,9 +193,20 @@ def _highest(rows: pd.DataFrame) -> float:
     return float(rows["value"].max()) if len(rows) else NAN
 
 
-def _widest(rows: pd.DataFrame) -> "pd.Series | None":
-    """Return the fit with the most ranks."""
-    return rows.sort_values("ranks").iloc[-1] if len(rows) else None
+def _widest(rows: pd.DataFrame) -> "tuple[pd.Series, float]":
+    """Return the line of transfers with the most ranks, and what a call of as many waits besides [s].
+
+    Latency grows with the ranks, so a difference between other numbers of them is no waiting. Where no number of ranks
+    has both lines, that of the calls includes the waiting.
+    """
+    transfers, calls = (
+        {int(row["ranks"]): row for _, row in rows[rows["what"] == what].iterrows()} for what in (TRANSFER, CALL)
+    )
+    if both := transfers.keys() & calls.keys():
+        most = max(both)
+        return transfers[most], max(float(calls[most]["latency_s"]) - float(transfers[most]["latency_s"]), 0.0)
+    lines = calls or transfers
+    return lines[max(lines)], 0.0
 
 
 def _ring(row: "pd.Series") -> RingLink:

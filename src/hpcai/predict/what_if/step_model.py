@@ -17,17 +17,16 @@ from scipy.optimize import brentq
 from hpcai.core.messages import Message
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.kernels.step_estimate import estimate_step
+from hpcai.predict.messages import GRADIENT_BYTES, count_messages
 from hpcai.predict.steps.compute import BLOCKS, STEPS, compute_at, times_of
 from hpcai.predict.steps.report import StepTimes
-from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_parameters
+from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_parameters, list_tensors
 from hpcai.predict.training.roofline_cost import CostModel, count_work, time_layers
 from hpcai.predict.training.step import OPTIMIZER_PASSES
 from hpcai.predict.what_if.hardware import (
-    GRADIENT_BYTES,
     PRECISION_BYTES,
     Exchange,
     RankRates,
-    count_messages,
     exchange_s,
 )
 
@@ -156,8 +155,8 @@ class StepModel:
     ----------
     compute
         Compute time.
-    parameters
-        Number of exchanged parameters.
+    gradient_sizes
+        Parameters of each gradient, first layers first.
     words
         Description of the compute model, for the method of tables.
     overlap
@@ -169,11 +168,16 @@ class StepModel:
     """
 
     compute: Compute
-    parameters: int
+    gradient_sizes: tuple[int, ...]
     words: str
     overlap: bool = False
     convolutions: int = 0
     shares_samples: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Number of exchanged parameters."""
+        return sum(self.gradient_sizes)
 
     def estimate(self, setting: Setting, exchange: Exchange, factor: float = 1.0) -> PredictedStep:
         """Return the parts of a step.
@@ -194,7 +198,7 @@ class StepModel:
         # Each rank has its part of the voxels. The factor includes that it computes dense layers in full.
         times = self.compute(setting.micro_batch / setting.spatial_parts, setting.precision)
         compute_s = factor * (setting.accumulation * (times.forward_s + times.backward_s) + times.update_s)
-        messages = count_messages(self.parameters, setting.fusion_bytes, setting.gradient_groups)
+        messages = count_messages(self.gradient_sizes, setting.fusion_bytes, setting.gradient_groups)
         communication_s = exchange_s(self.parameters, exchange, setting.ranks, setting.compression, messages)
         halo_s = setting.accumulation * self._halo_s(setting, exchange)
         exposed_s = communication_s
@@ -255,7 +259,9 @@ def roofline_model(network: LayerList, rates: Mapping[str, RankRates], cost_mode
         return ComputeTime(float(times.all_forward_s.sum()), float(times.all_backward_s.sum()), update_s)
 
     convolutions = sum(layer.repeats for layer in network.layers if layer.kind in CONVOLUTIONS)
-    return StepModel(compute, parameters, f"roofline {cost_model}", convolutions=convolutions, shares_samples=True)
+    return StepModel(
+        compute, sizes_of(network), f"roofline {cost_model}", convolutions=convolutions, shares_samples=True
+    )
 
 
 def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor]) -> StepModel:
@@ -271,7 +277,7 @@ def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor
         forward_s, update_s = stages["forward"], stages["update"]
         return ComputeTime(forward_s, sum(stages.values()) - forward_s - update_s, update_s)
 
-    return StepModel(compute, count_parameters(network), REGRESSORS)
+    return StepModel(compute, sizes_of(network), REGRESSORS)
 
 
 def timed_model(network: LayerList, steps: Sequence[StepTimes]) -> StepModel:
@@ -285,7 +291,13 @@ def timed_model(network: LayerList, steps: Sequence[StepTimes]) -> StepModel:
         forward_s = FORWARD_RATIO * found.gradients_s
         return ComputeTime(forward_s, found.gradients_s - forward_s, found.update_s)
 
-    return StepModel(compute, count_parameters(network), words)
+    own = (one.gradient_sizes for one in steps if one.network == network.name and one.gradient_sizes)
+    return StepModel(compute, next(own, sizes_of(network)), words)
+
+
+def sizes_of(network: LayerList) -> tuple[int, ...]:
+    """Return the parameters of each gradient of a list of layers, where those of no known layer count as one."""
+    return tuple(size for layer in network.layers for _ in range(layer.repeats) for size in list_tensors(layer))
 
 
 def setting_of(row: Row) -> Setting:

@@ -37,6 +37,7 @@ from hpcai.machine.blocks.trace import BEGINNINGS, halve
 from hpcai.machine.blocks.work import REGISTER, count_flop, describe_operations, kind_of
 from hpcai.machine.kernels.reference_networks import reference_network
 from hpcai.predict.training.layers import count_forward_flop, count_parameters
+from hpcai.predict.what_if.step_model import sizes_of
 from hpcai.training.batch_norm import BatchNormalization
 from hpcai.training.momentum import MomentumSGD
 from hpcai.training.work import computed_flop
@@ -262,6 +263,7 @@ def test_times_are_of_all_blocks_and_of_the_update():
     assert min(times.anchors_s) > 0
     assert (times.network, times.batch, times.rounds) == ("small_cnn", SAMPLES, ROUNDS[0])
     assert times.parameters == count_parameters(reference_network("small_cnn"))
+    assert times.gradient_sizes == sizes_of(reference_network("small_cnn"))
     assert times.step_s > 0
     assert times.update_s > 0
     assert abs(times.arguments_s) < times.step_s

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from unit.mlperf_hpc.analysis.forecast_rounds import AGEING, all_rounds, frames_of, sets_of, submission
+from unit.mlperf_hpc.analysis.forecast_rounds import AGEING, SCALES, all_rounds, frames_of, sets_of, submission
 from unit.mlperf_hpc.analysis.published import ARCHIVE, read_published
 
 from hpcai.core.errors import ConfigError
@@ -25,7 +25,7 @@ from hpcai.mlperf_hpc.analysis.prediction import TOO_FEW_POINTS, Configuration, 
 from hpcai.mlperf_hpc.analysis.prediction_points import point_sets
 from hpcai.mlperf_hpc.analysis.publication import PUBLISHED
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
-from hpcai.mlperf_hpc.analysis.round_model import AgeingPrior, fit_history, weigh_priors
+from hpcai.mlperf_hpc.analysis.round_model import AgeingPrior, Choice, fit_histories, fit_history, weigh_priors
 from hpcai.mlperf_hpc.analysis.system_families import name_family, system_table
 from hpcai.mlperf_hpc.rounds.reading import read_round
 
@@ -127,6 +127,17 @@ def test_work_of_a_sample_in_the_first_round_is_less() -> None:
             for name, samples in (("v0.7", 262144), ("v1.0", 524288))]  # fmt: skip
     logs = history_rows(sets_of(rows)).set_index("round")["log_s"]
     assert logs["v0.7"] - logs["v1.0"] == pytest.approx(3 * np.log(1.5))
+
+
+@pytest.mark.parametrize("samples", [262_144, 524_288])
+def test_an_epoch_is_as_long_as_the_work_of_its_own_edition(samples: int) -> None:
+    """Where software does not age, a machine that submitted is forecast at the time that it had."""
+    rows = [submission("v0.7", family, units, train_samples=samples) for family in ("P100", "V100") for units in SCALES]
+    (points,), still = sets_of(rows), Choice([AgeingPrior("linear", 0.0, 1e-6)], (), [1.0])
+    past = look_back([points], read_target("v1.0"))
+    known = replace(past, choice=still, histories=fit_histories(past.rows, still)).forecast("cosmoflow")
+    found = known.predict(Configuration("OrgV100", "V100", SCALES[-1], SCALES[-1]))
+    assert off_by(found.epoch_s, submission("v0.7", "V100", SCALES[-1])["epoch_s"]) < 1.1
 
 
 def test_a_family_without_declared_rates_is_known_by_its_own_submissions_alone() -> None:

@@ -8,12 +8,14 @@ import pandas as pd
 from unit.predict.steps.made_blocks import make_block, make_step
 from unit.predict.what_if import studies
 
+from hpcai.predict.messages import Gradients
 from hpcai.predict.scales.measured import MeasuredScales
 from hpcai.predict.what_if.measured import Point
 from hpcai.predict.what_if.step_model import setting_of
 
 PARAMETERS = 1000
 """4,000 bytes in one message, 1,000 in each of four."""
+GRADIENTS = Gradients(PARAMETERS, (PARAMETERS // 4,) * 4)
 CONTENTION, SLOWEST, CALL_S, TRANSFER_S, WORK_S = 1.25, 1.1, 0.010, 0.002, 0.0005
 """Calls of any size take as long; a transfer takes `WORK_S` at best."""
 IN_TRAINING = 1.5
@@ -74,6 +76,7 @@ def make_measured(*points: Point, **changes: Any) -> MeasuredScales:
             step_s=batch / 4 + UPDATE_S,
             update_s=UPDATE_S,
             parameters=PARAMETERS,
+            gradient_sizes=GRADIENTS.sizes,
         )
         for name in names
         for batch in (4, 8)

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from unit.predict.scales.made_scales import CALL_S, PARAMETERS, WORK_S, links, make_point
+from unit.predict.scales.made_scales import CALL_S, GRADIENTS, WORK_S, links, make_point
 
 from hpcai.predict.scales.exchange import cycle_of, exchange_time
 
@@ -12,7 +12,7 @@ SETTING = make_point("one", 2, 8).setting
 
 
 def calls(cycle_s=math.nan, **changes):
-    return exchange_time(links(), "horovod", replace(SETTING, **changes), PARAMETERS, cycle_s)
+    return exchange_time(links(), "horovod", replace(SETTING, **changes), GRADIENTS, cycle_s)
 
 
 def test_all_but_the_fastest_transfer_is_waiting():

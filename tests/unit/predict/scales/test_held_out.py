@@ -1,6 +1,7 @@
 """What was held out is not used, and errors make the intervals of others alone."""
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -60,17 +61,30 @@ def test_another_cycle_is_another_scale():
 def test_no_error_of_a_scale_is_in_its_own_interval():
     shifts = (0.9, 1.0, 1.1, 1.2)
     points = [
-        make_point(name, ranks, 8, variant=f"v{number}", **({"step_time_median_s": 4.0 * shift} if ranks == 2 else {}))
-        for number, shift in enumerate(shifts)
-        for name, ranks in (("one", 1), ("one", 2))
+        make_point("one", ranks, batch, variant=f"v{batch}", step_time_median_s=shift * step_s(ranks, batch))
+        for batch, shift in zip((8, 10, 12, 14), shifts, strict=True)
+        for ranks in (1, 2)
     ]
     cases = hold_out(make_measured(*points))
     everything = interval_of(cases, MORE)
     without = interval_of(cases, MORE, points[7])
     assert without.n < everything.n
     assert without.high_ratio < everything.high_ratio
+    twin = make_point("one", 2, 14, variant="twin", step_time_median_s=2 * points[7].step_s)
+    wider = [*cases, *(replace(case, target=twin) for case in cases if case.target is points[7])]
+    assert interval_of(wider, MORE, points[7]) == without
     row = tabulate_cases(make_measured(*points), cases).iloc[0]
     assert row["predicted_step_low_s"] <= row["predicted_step_s"] <= row["predicted_step_high_s"]
+
+
+def test_a_scale_is_held_out_under_all_its_variants():
+    """What a twin tells of input would be what the held-out scale itself tells."""
+    base, twin = make_measured().points, make_point("one", 1, 8, variant="twin", step_time_median_s=2 * alone_s(8))
+    alone, both = (
+        next(case.found.step_s for case in hold_out(make_measured(*points)) if case.question == OTHERS)
+        for points in (base, (*base, twin))
+    )
+    assert both == alone
 
 
 def test_the_summary_counts_what_was_refused():
@@ -89,7 +103,5 @@ def test_the_summary_counts_what_was_refused():
     [({"ranks": 4}, MORE), ({"global_batch": 4}, held_out.BATCH), ({"gradient_groups": 2}, held_out.MESSAGES)],
 )
 def test_questions_are_told_apart_by_what_differs(changes, question):
-    from dataclasses import replace
-
     start = make_point("one", 2, 8).setting
     assert held_out.question_of(start, replace(start, **changes)) == question

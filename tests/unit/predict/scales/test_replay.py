@@ -9,7 +9,15 @@ from unit.profiles.profile_folders import STEPS_S, make_profile
 from unit.profiles.timeline_text import timeline_text
 
 from hpcai.core.errors import ParseError
-from hpcai.predict.scales.replay import Change, MessageParts, StepParts, replay_step, split_steps, typical_step
+from hpcai.predict.scales.replay import (
+    Change,
+    MessageParts,
+    StepParts,
+    agreement_by_itself_s,
+    replay_step,
+    split_steps,
+    typical_step,
+)
 from hpcai.profiles.timeline.views import traffic_of
 
 START_S = 1000 + STEPS_S[0] - 0.25
@@ -21,7 +29,7 @@ STEP = StepParts((MESSAGE,), 0.005, 0.0427)
 def parts(tmp_path):
     profile = make_profile(tmp_path / "p", "timeline", {"timeline.json": timeline_text(START_S)}, ranks_per_node=2)
     traffic = traffic_of(profile, profile.steps())
-    return split_steps(traffic.spans, traffic.timeline.cycles, traffic.steps)
+    return split_steps(traffic.spans, traffic.timeline.cycles, traffic.steps, agreement_s=1.0)
 
 
 def test_the_parts_of_a_step_are_those_of_its_timeline(parts):
@@ -113,6 +121,29 @@ SPANS = [
 ]
 
 
+@pytest.mark.parametrize("cycle_s", [0.5e-3, 1e-3, 5e-3])
+def test_the_profiled_cycle_changes_nothing(cycle_s):
+    """A request waits for half of the cycle that was set, so another one moves it by half of the difference."""
+    windows = [(0.05 * number, 0.05) for number in range(4)]
+    spans = [
+        ("a", activity, start_s + 0.030 + after_s, duration_s, 1024.0)
+        for start_s, _ in windows
+        for activity, after_s, duration_s in (
+            ("NEGOTIATE_ALLREDUCE", 0.0, 0.0002), ("ALLREDUCE", 0.0003, 0.006), ("MPI_ALLREDUCE", 0.0004, 0.005),
+        )
+    ]  # fmt: skip
+    cycles = pd.DataFrame({"time_s": [number * cycle_s for number in range(int(0.2 / cycle_s))]})
+    steps = split_steps(
+        pd.DataFrame(spans, columns=["tensor", "activity", "start_s", "duration_s", "bytes"]),
+        cycles, pd.DataFrame(windows, columns=["start_s", "duration_s"]), cycle_s,
+    )  # fmt: skip
+    typical = typical_step(steps)
+    assert typical.messages[0].request_s == pytest.approx(cycle_s / 2, abs=cycle_s / 2)
+    assert typical.messages[0].request_s >= cycle_s / 2
+    assert replay_step(typical, Change(cycle_s=cycle_s)) == replay_step(typical) == pytest.approx(0.05)
+    assert replay_step(typical, Change(cycle_s=cycle_s + 2e-3)) == pytest.approx(0.05 + 1e-3)
+
+
 def test_steps_of_several_messages_are_rebuilt():
     spans = pd.DataFrame(SPANS, columns=["tensor", "activity", "start_s", "end_s"])
     spans[["start_s", "end_s"]] /= 1e3
@@ -122,4 +153,50 @@ def test_steps_of_several_messages_are_rebuilt():
     assert [message.transfer_s for message in step.messages] == pytest.approx([0.001, 0.006, 0.003])
     assert [message.others_s for message in step.messages] == pytest.approx([0.0, 0.005, 0.005])
     assert replay_step(step) == pytest.approx(0.045)
-    assert replay_step(step, Change(bandwidth_ratio=2.0)) == pytest.approx(0.045 - 0.003 - 0.0015)
+    transfers = pd.DataFrame({"bytes": [4], "time_s": [0.0]})  # a short message takes no time
+    assert replay_step(step, Change(bandwidth_ratio=2.0), transfers) == pytest.approx(0.045 - 0.003 - 0.0015)
+
+
+def test_without_transfers_another_bandwidth_has_no_answer():
+    """What a short message takes would count as bandwidth."""
+    assert math.isnan(replay_step(STEP, Change(bandwidth_ratio=2.0)))
+    assert replay_step(STEP, Change(bandwidth_ratio=1.0)) == pytest.approx(STEP.step_s)
+
+
+LATE_S = (0.020, 0.022, 0.025, 0.028, 0.030, 0.024)
+"""How much later the other rank is ready than rank 0, step by step."""
+
+
+def late_steps(agreement_s):
+    """Steps of 40 ms of computing, agreed upon in 1.1 ms, 2 ms of operation and 1 ms after it."""
+    spans, windows, start_s = [], [], 0.0
+    for late_s in LATE_S:
+        asked_s, begin_s = start_s + 0.040, start_s + 0.040 + late_s + 0.0011
+        spans += [
+            ("g", "NEGOTIATE_ALLREDUCE", asked_s, late_s + 0.001, 1024.0),
+            ("g", "ALLREDUCE", begin_s, 0.002, 1024.0),
+            ("g", "GLOO_ALLREDUCE", begin_s + 0.0002, 0.0016, 1024.0),
+        ]
+        windows.append((start_s, begin_s + 0.003 - start_s))
+        start_s = begin_s + 0.003
+    return split_steps(
+        pd.DataFrame(spans, columns=["tensor", "activity", "start_s", "duration_s", "bytes"]),
+        pd.DataFrame({"time_s": []}), pd.DataFrame(windows, columns=["start_s", "duration_s"]), agreement_s=agreement_s,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("agreement_s", [math.nan, 0.001])  # a cycle, or short calls by themselves
+def test_a_rank_that_is_always_late_is_no_agreement(agreement_s):
+    step = typical_step(late_steps(agreement_s))
+    rebuilt_s = replay_step(step)
+    assert step.messages[0].agreement_s == pytest.approx(0.0011)
+    assert replay_step(step, Change(negotiated=False)) / rebuilt_s == pytest.approx(0.984, abs=1e-3)
+    assert replay_step(step, Change(slow_ratio=2.0)) / rebuilt_s == pytest.approx(1.95, abs=5e-3)
+
+
+def test_agreement_by_itself_is_the_shortest_call_less_its_transfer():
+    rows = [("call", 1024, 0.009), ("call", 4, 0.0030), ("transfer", 1024, 0.001), ("transfer", 4, 0.0010)]
+    links = pd.DataFrame(rows, columns=["what", "bytes", "time_s"])
+    assert agreement_by_itself_s(links) == pytest.approx(0.002)
+    assert agreement_by_itself_s(links.iloc[[0, 1, 2]]) == pytest.approx(0.008)
+    assert math.isnan(agreement_by_itself_s(links[links["what"] == "call"]))

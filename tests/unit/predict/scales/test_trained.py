@@ -49,6 +49,14 @@ def test_blank_cells_are_the_usual_messages_and_cycle(write):
     assert cases[0].found.step_s < cases[1].found.step_s
 
 
+def test_trainings_have_whole_samples_whatever_variant_comes_first(write):
+    (row,) = read_trained(write(f"one,fp32,2,8,1,1,,,{step_s(2, 8)},20"))
+    cut = make_point("one", 2, 8, variant="a", spatial_parts=2)
+    (case,) = predict_trained(make_measured(cut, *make_measured().points), [row])
+    assert case.target.setting.spatial_parts == 1
+    assert case.error_ratio < 0.05
+
+
 def test_what_the_study_says_nothing_of_is_left_out(write):
     rows = read_trained(write("one,fp32,2,8,1,1,,,1.0,20", "nobody,fp32,2,8,1,1,,,1.0,20", "one,bf16,2,8,1,1,,,1.0,20"))
     assert len(predict_trained(make_measured(), rows)) == 1

@@ -12,6 +12,7 @@ from hpcai.predict.steps.accuracy import (
     NO_ERROR,
     NO_UPDATE,
     SAID_DISTURBED,
+    WALL,
     collect_block_steps,
     collect_block_times,
     describe_goals,
@@ -73,6 +74,18 @@ def test_a_disturbed_machine_is_said(others_s, is_said):
     printed = print_steps(make_report(others_s=others_s), Tolerance())
     assert bool(SAID_DISTURBED.find_in(printed)) == is_said
     assert "3500.00" in printed
+
+
+@pytest.mark.parametrize(("wall_s", "verdict"), [(180.0, "met"), (225.0, "missed")])
+def test_the_time_stands_beside_its_goal(wall_s, verdict):
+    found = WALL.find_in(print_steps(make_report().model_copy(update={"wall_s": wall_s}), Tolerance()))
+    assert (found["wall_s"], found["goal_s"], found["verdict"]) == (f"{wall_s:.0f}", "180", verdict)
+
+
+def test_the_table_has_the_coverage_of_each_step():
+    blocks = (make_block(work_flop=95.0, moved_bytes=19.0), make_block(work_flop=5.0, moved_bytes=1.0, time_s=None))
+    line = next(one for one in print_steps(make_report(make_step(*blocks)), Tolerance()).splitlines() if "net " in one)
+    assert "95%" in line.split()
 
 
 def test_tables_are_made_of_files_or_empty(tmp_path):

@@ -207,6 +207,22 @@ def test_a_step_is_the_sum_of_its_estimates_if_they_cover_nine_tenths_of_it():
     assert nearly.loc["a", "left_out_s"] == pytest.approx(steps.loc["a", "left_out_s"])
 
 
+@pytest.mark.parametrize("sources", [("here",), ("here", "there")])
+def test_a_step_has_no_blocks_of_another_precision_or_machine(sources):
+    """A step in another precision, and another machine's, have the same network and batch."""
+    steps = [
+        make_step(*make_blocks(12), network="a", update_s=1.0, step_s=10.0, precision=one) for one in ("fp32", "bf16")
+    ]
+    steps.append(make_step(*make_blocks(41), network="b", update_s=1.0, step_s=10.0))
+    reports = [make_report(*steps) for _ in sources]
+    found = judge_blocks(tabulate_blocks(dict(zip(sources, reports, strict=True)), Tolerance()), reports, 1)
+    times, judged = found["block_times"], found["block_steps"]
+    own = times[(times["network"] == "a") & (times["source"] == "here")].iloc[:12]
+    alone = judged.loc[judged["network"] == "a", "left_out_s"].to_list()
+    assert alone == pytest.approx([1.0 + 2 * own["estimated_s"].sum()] * len(alone))
+    assert len(alone) == 2 * len(sources)
+
+
 def test_an_estimated_update_stands_for_the_measured_one():
     update = make_blocks(1)[0].model_copy(update={"kind": "update", "count": 1})
     steps = [

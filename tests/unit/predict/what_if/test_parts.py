@@ -5,16 +5,21 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from unit.predict.steps.made_blocks import make_step
 from unit.predict.what_if import studies
 
+from hpcai.predict.messages import count_messages
+from hpcai.predict.training.layers import count_parameters
 from hpcai.predict.what_if import PublishedEpochs, fit_published_epochs
-from hpcai.predict.what_if.hardware import NO_ROOFS, count_messages, exchange_s, measured_exchange, rank_rates
+from hpcai.predict.what_if.hardware import NO_ROOFS, exchange_s, measured_exchange, rank_rates
 from hpcai.predict.what_if.intervals import TOO_FEW_ERRORS, centred_interval, interval_from
 from hpcai.predict.what_if.published_epochs import ROUNDS
-from hpcai.predict.what_if.step_model import ComputeTime, Setting, StepModel
+from hpcai.predict.what_if.step_model import ComputeTime, Setting, StepModel, sizes_of, timed_model
 from hpcai.predict.what_if.training_time import TrainingParts, epochs_at
 
 PARTS = TrainingParts(1.0, 2.0, 0.5, 0.25, 10.0, 3)
+SIZES = (250,) * 4
+"""1,000 bytes each."""
 
 
 def test_interval_is_never_narrower_than_what_was_seen() -> None:
@@ -57,7 +62,7 @@ def test_a_centred_interval_is_as_wide_to_both_sides_and_knows_no_sign() -> None
 
 def test_messages_of_limited_size_each_pay_latency_and_coordination() -> None:
     exchange = measured_exchange(studies.link_fits(), 1, "horovod")
-    whole, parts = (exchange_s(1000, exchange, 2, "none", messages) for messages in (1, count_messages(1000, 1000.0)))
+    whole, parts = (exchange_s(1000, exchange, 2, "none", messages) for messages in (1, count_messages(SIZES, 1000.0)))
     assert parts - whole == pytest.approx(3 * (studies.LATENCY_S + studies.WAITING_S))
 
 
@@ -69,6 +74,22 @@ def test_network_is_used_between_nodes_and_assumed_only_where_it_was_not_measure
     assert "assumed" in measured_exchange(studies.link_fits(), 2, "horovod").assumed
 
 
+def test_waiting_is_the_difference_of_lines_of_as_many_ranks() -> None:
+    """A call of 8 ranks has more latency than a transfer of 2 because of its hops, not because it waits."""
+    two = studies.link_fits()
+    eight = two.assign(ranks=8, latency_s=two["latency_s"] + 7e-3, source="eight.json")
+    waiting = 3 * studies.WAITING_S
+    eight.loc[eight["what"] == "call", "latency_s"] += waiting - studies.WAITING_S
+    both = measured_exchange(pd.concat([two, eight]), 1, "horovod")
+    assert (both.source, both.coordination_s) == ("eight.json", pytest.approx(waiting))
+    lost = eight[eight["what"] == "call"]
+    common = measured_exchange(pd.concat([two, lost]), 1, "horovod")
+    assert (common.source, common.coordination_s) == ("links.json", pytest.approx(studies.WAITING_S))
+    apart = measured_exchange(pd.concat([two[two["what"] == "transfer"], lost]), 1, "horovod")
+    assert (apart.source, apart.coordination_s) == ("eight.json", 0.0)
+    assert exchange_s(0.0, apart, 8, "none", 1) == pytest.approx(float(lost["latency_s"].iloc[0]))
+
+
 def test_roofs_of_a_rank_are_the_highest_with_its_threads() -> None:
     one = rank_rates(studies.ceilings(), 1, "fp32", studies.LAYERS)
     assert (one.peak_flop_per_s, one.memory_bytes_per_s, one.reason) == (studies.PEAK, studies.MEMORY, "")
@@ -78,7 +99,7 @@ def test_roofs_of_a_rank_are_the_highest_with_its_threads() -> None:
 
 
 def _step(overlap: bool, fusion_bytes: float | None = None, gradient_groups: int = 1) -> float:
-    model = StepModel(lambda batch, precision: ComputeTime(0.1 * batch, 0.2 * batch, 0.01), 1000, "a test", overlap)
+    model = StepModel(lambda batch, precision: ComputeTime(0.1 * batch, 0.2 * batch, 0.01), SIZES, "a test", overlap)
     exchange = measured_exchange(studies.link_fits(), 1, "horovod")
     setting = Setting(1, 2, 4, "fp32", "none", fusion_bytes=fusion_bytes, gradient_groups=gradient_groups)
     return model.estimate(setting, exchange).step_s
@@ -98,7 +119,7 @@ def test_factor_meets_the_measured_step_with_and_without_overlap(measured_s: flo
     exchange = measured_exchange(studies.link_fits(), 1, "horovod")
     setting = Setting(1, 2, 4, "fp32", "none", accumulation=2, fusion_bytes=1000.0)
     for overlap in (False, True):
-        model = StepModel(lambda batch, precision: ComputeTime(0.1, 0.2, 0.01), 1000, "a test", overlap)
+        model = StepModel(lambda batch, precision: ComputeTime(0.1, 0.2, 0.01), SIZES, "a test", overlap)
         factor, reason = model.calibrate(setting, exchange, measured_s)
         assert reason == ""
         assert model.estimate(setting, exchange, factor).step_s == pytest.approx(measured_s)
@@ -154,3 +175,11 @@ def test_curve_is_reproducible_and_needs_submissions() -> None:
 def test_time_to_train_scales_only_its_steps() -> None:
     times = PARTS.time_to_train_s(10, 1.0), PARTS.time_to_train_s(10, 0.5), PARTS.time_to_train_s(20, 1.0)
     assert np.allclose(times, (1 + 25 + 0.25, 1 + 15 + 0.25, 1 + 50 + 0.25))
+
+
+def test_a_timed_step_has_the_sizes_of_its_gradients_and_a_list_those_of_its_layers() -> None:
+    listed, timed = sizes_of(studies.LAYERS), (3, 5)
+    known = make_step(network=studies.LAYERS.name, gradient_sizes=timed)
+    assert timed_model(studies.LAYERS, [known]).gradient_sizes == timed
+    assert timed_model(studies.LAYERS, [make_step(network=studies.LAYERS.name)]).gradient_sizes == listed
+    assert sum(listed) == count_parameters(studies.LAYERS)

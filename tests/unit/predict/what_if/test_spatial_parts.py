@@ -17,7 +17,7 @@ HALO_S = 2 * 5 * (studies.LATENCY_S / 2 + studies.WAITING_S) + 8 * 1e6 / studies
 
 
 def model(**changes: object) -> StepModel:
-    by_samples = StepModel(lambda samples, _: ComputeTime(samples, 2 * samples, 0.5), 1000, "a test")
+    by_samples = StepModel(lambda samples, _: ComputeTime(samples, 2 * samples, 0.5), (1000,), "a test")
     return replace(by_samples, **{"convolutions": 5, "shares_samples": True, **changes})
 
 
