@@ -10,6 +10,7 @@ from unit.caption_pages import render as render_page
 from unit.view_factory import make_captures, make_empty_tables, make_point, make_rows, make_tables
 
 from hpcai.metrics.profiles.advice import advise
+from hpcai.metrics.roofline.samples_above import PADDED_RATIO
 from hpcai.profiles.characterisation_table import characterisation_view
 from hpcai.profiles.collect import summarise_views
 from hpcai.profiles.views import VIEWS, as_view
@@ -181,3 +182,8 @@ def test_kernels_say_what_was_not_read() -> None:
     views = make_views({**make_empty_tables(), "kernels": pd.concat(rows)})
     page = render("kernels", {"notice": "", "characterisation": views})
     assert page.count(": the trace ends early") == 1
+
+
+def test_the_caption_of_ceilings_has_the_tolerance_of_the_rule() -> None:
+    page = render("ceilings", {"notice": "", "characterisation": make_views(make_tables(1))})
+    assert f"{100 * PADDED_RATIO:.0f} % faster" in " ".join(page.split())

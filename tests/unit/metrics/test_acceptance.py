@@ -27,6 +27,7 @@ from hpcai.metrics.acceptance import (
     NOT_ALL_NODES,
     NOT_MADE,
     ONE_NODE,
+    WORST,
     findings_table,
     judge_acceptance,
     say_accepted,
@@ -194,10 +195,16 @@ def test_a_large_loss_within_the_noise_is_no_alarm():
 
 
 def test_the_table_has_its_columns_and_the_worst_first():
-    table = findings_table(judge(simulate(np.random.default_rng(2), {"n5": 0.2}, pairs=1)))
+    measured = simulate(np.random.default_rng(2), {"n5": 0.2, "n7": 0.1}, pairs=1)
+    late = skipped(2, HOSTS)
+    accepted = judge(measured.model_copy(update={"series": (*measured.series, *late)}))
+    table = findings_table(accepted.model_copy(update={"findings": accepted.findings[::-1]}))
     assert list(table.columns) == list(columns_of("acceptance"))
     assert table["verdict"].iloc[0] == "broken"
-    assert table["verdict"].is_monotonic_increasing is False or set(table["verdict"]) == {"broken", "healthy"}
+    ranks = [(WORST.index(row.verdict), row.measure != ALL) for row in table.itertuples()]
+    assert ranks == sorted(ranks)
+    assert WORST == ("broken", "suspicious", "healthy", "not_measured")
+    assert set(table["verdict"]) == set(WORST)
     row = table[(table["subject"] == "n5") & (table["measure"] == "gemm fp32")].iloc[0]
     assert row["loss_ratio"] == pytest.approx(0.2, abs=0.03)
     assert row["p_value"] < Acceptance().false_alarm_ratio

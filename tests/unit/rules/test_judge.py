@@ -6,6 +6,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 from unit.record_factory import make_official_plan, make_plan
+from unit.rules.published_limits import PUBLISHED
 from unit.rules.rule_plans import broken, forbidden_values, official_facts, official_plan
 
 from hpcai.config.workloads import BENCHMARKS
@@ -39,13 +40,14 @@ CASES = [
     if not rule.when
 ]
 CONDITIONAL = {
-    "staging_on_the_clock": ("cosmoflow", {"plan.rule_set": "hpc_2.0.0", "plan.time_staging": False}),
-    "optimizer_as_policy": ("image_classification", {"recipe.optimizer": "lars"}),
-    "deepcam_multistep": ("deepcam", {"recipe.schedule.decay_rate": 2.0}),
-    "cosmoflow_quality": ("cosmoflow", {"facts.quality": 0.2}),
-    "deepcam_quality": ("deepcam", {"facts.quality": 0.7}),
-    "opencatalyst_quality": ("opencatalyst", {"facts.quality": 0.0}),
+    "staging_on_the_clock": ("cosmoflow", [{"plan.rule_set": "hpc_2.0.0", "plan.time_staging": False}]),
+    "optimizer_as_policy": ("image_classification", [{"recipe.optimizer": "lars"}, {"recipe.optimizer": "lamb"}]),
+    "deepcam_multistep": ("deepcam", [{"recipe.schedule.decay_rate": 1.001}]),
+    "cosmoflow_quality": ("cosmoflow", [{"facts.quality": 0.1241}, {"facts.quality": 0.0}]),
+    "deepcam_quality": ("deepcam", [{"facts.quality": 0.8199}, {"facts.quality": 1.001}]),
+    "opencatalyst_quality": ("opencatalyst", [{"facts.quality": 0.0361}, {"facts.quality": 0.0}]),
 }
+"""Changes just beyond the limits of rules that hold on a condition."""
 
 
 def rules_found(verdicts, level):
@@ -72,15 +74,42 @@ def test_every_rule_fires_where_it_binds_and_only_there(workload, rule, path, va
             assert not verdict.valid
 
 
-@pytest.mark.parametrize("rule", CONDITIONAL)
-def test_rules_with_a_condition(rule):
-    workload, changes = CONDITIONAL[rule]
+@pytest.mark.parametrize(
+    ("rule", "changes"), [(rule, changes) for rule, (_, probes) in CONDITIONAL.items() for changes in probes], ids=str
+)
+def test_rules_with_a_condition(rule, changes):
+    workload = CONDITIONAL[rule][0]
     plan, facts = official_plan(workload), official_facts(workload)
     for path, value in changes.items():
         plan, facts = broken(path, value, plan, facts)
     verdicts = judge(plan, facts)
-    binds = next(one.binds for one in rules_of(plan.benchmark.suite).rules if one.id == rule)
-    assert all(rule in rules_found(verdicts, level) for level in binds)
+    binds, _, _ = PUBLISHED[plan.benchmark.suite][rule]
+    assert {verdict.level for verdict in verdicts if rule in rules_found(verdicts, verdict.level)} == set(binds)
+
+
+@pytest.mark.parametrize(
+    ("workload", "path", "value", "levels"),
+    [
+        ("cosmoflow", "facts.init_s", 1800.0, set()),
+        ("cosmoflow", "facts.init_s", 1800.1, {"closed"}),
+        ("deepcam", "facts.init_s", 14_400.0, {"closed"}),
+        ("deepcam", "facts.init_s", 14_400.1, {"closed", "open"}),
+        ("deepcam", "recipe.warmup_factor", 1.0, set()),
+        ("deepcam", "recipe.warmup_factor", 0.999, {"closed"}),
+        ("deepcam", "recipe.schedule.decay_rate", 1.0, set()),
+        ("deepcam", "facts.quality", 1.0, set()),
+        ("cosmoflow", "target.value", 0.1241, {"closed", "open"}),
+        ("deepcam", "target.value", 0.8199, {"closed", "open"}),
+        ("opencatalyst", "target.value", 0.0361, {"closed", "open"}),
+        ("extreme_weather", "facts.parameters", 40_499_999, {"hardware", "system"}),
+        ("extreme_weather", "facts.parameters", 41_500_000, {"hardware", "system"}),
+    ],
+)
+def test_limits_lie_where_the_rules_have_them(workload, path, value, levels):
+    plan, facts = broken(path, value, official_plan(workload), official_facts(workload))
+    verdicts = judge(plan, facts)
+    found = {verdict.level: {one.rule for one in verdict.deviations} - DECLARED[verdict.level] for verdict in verdicts}
+    assert {level for level, rules in found.items() if rules} == levels
 
 
 def test_conditions_leave_other_runs_alone():

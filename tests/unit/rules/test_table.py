@@ -7,11 +7,13 @@ from typing import Any, Union, get_args, get_origin
 import pytest
 import yaml
 from pydantic import BaseModel
+from unit.rules.published_limits import CONDITIONS, PUBLISHED
 
 from hpcai.config.runs import RunPlan
 from hpcai.config.workloads import BENCHMARKS
 from hpcai.core.errors import ConfigError
 from hpcai.rules.judge import describe
+from hpcai.rules.requirement import Requirement
 from hpcai.rules.table import FOLDER, SUITES, read_rules, rules_of
 from hpcai.rules.verdict import RunFacts
 
@@ -65,6 +67,26 @@ def test_nine_layers_and_three_levels():
 
 def test_divisions_of_mlperf():
     assert list(TABLES["mlperf_hpc"].levels) == ["closed", "open"]
+
+
+def requirements(limits):
+    return {path: Requirement.model_validate(required) for path, required in limits.items()}
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_table_has_the_published_rules_and_no_others(suite):
+    assert [rule.id for rule in TABLES[suite].rules if rule.id not in PUBLISHED[suite]] == []
+    assert len(TABLES[suite].rules) == len(PUBLISHED[suite])
+
+
+@pytest.mark.parametrize(("suite", "name"), [(suite, name) for suite in SUITES for name in PUBLISHED[suite]])
+def test_levels_and_limits_are_those_of_the_published_rules(suite, name):
+    rule = next(one for one in TABLES[suite].rules if one.id == name)
+    binds, effect, limits = PUBLISHED[suite][name]
+    assert (rule.binds, rule.effect) == (binds, effect)
+    assert rule.settings == requirements(limits)
+    assert rule.when == requirements(CONDITIONS.get(name, {}))
+    assert rule.workloads == tuple(workload for workload in BENCHMARKS if name.startswith(workload))
 
 
 @pytest.mark.parametrize("suite", SUITES)

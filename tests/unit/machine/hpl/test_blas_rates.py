@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.linalg import lu_factor, solve_triangular
+from unit.machine.hpl.rate_factory import UPDATE, take_until_timed
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.prediction import HplTest
@@ -325,8 +326,9 @@ def test_preparing_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_processes_measure_together(monkeypatch: pytest.MonkeyPatch, grid: str) -> None:
     monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary(str(LIBRARY), "libblas"))
     monkeypatch.setattr(blas_rates, "PARTS", (1.0, 0.5))
-    report = take_all([{"order": 64, "block": 16, grid: 2}])
+    report = take_until_timed({"order": 64, "block": 16, grid: 2})
     assert [rate.routine for rate in report.rates] == [*ALL, *ALL[:4]]
+    assert all(rate.rate_flop_per_s for rate in report.rates if rate.routine in UPDATE)
     assert all((rate.rate_flop_per_s or rate.rate_bytes_per_s or 0) > 0 or rate.reason for rate in report.rates)
     counted = [rate for rate in report.rates if not rate.reason]
     assert all(rate.n >= 3 * rate.simultaneous for rate in counted)

@@ -187,6 +187,24 @@ def test_a_refused_rate_on_other_cores_is_no_row_beside_the_ceiling():
     assert gemm.groupby("ranks")["status"].agg(list).to_dict() == {1: ["refused"], 8: ["roof"]}
 
 
+@pytest.mark.parametrize(("threads", "factor"), [(64, 4), (8, 4 * 8)], ids=["one node", "one rank"])
+def test_a_cpu_rate_of_one_node_counts_once_for_each_node_and_of_one_rank_for_each_rank(threads, factor):
+    cluster = Machine.model_validate(
+        {**make_cluster(peaks=False).model_dump(), "accelerators_per_node": 0, "device": {"kind": "cpu"}, "nodes": 4}
+    )
+    rates = [("gemm", "fp32", 300e9, "FLOP/s"), ("convolution", "fp32", 200e9, "FLOP/s"), ("memory", "", 50e9, "B/s")]
+    own = pd.DataFrame(rates, columns=["kind", "precision", "value", "unit"])
+    own = own.assign(threads=float(threads), backend="numpy", reason="", source="x.json")
+    scores = make_scores(((4, 8),), names=("resnet50",))
+    _, ceilings, _ = make_tables(scores, cluster, make_views() | {"ceilings": own})
+    here = ceilings[(ceilings["nodes"] == 4) & (ceilings["ranks"] == 32)]
+    for kind, precision, rate, _ in rates:
+        found = here[(here["kind"] == kind) & (here["precision"] == precision)]
+        assert len(found)
+        of_all = found["value"] * (32 if kind == "memory" else 1)  # memory has the bandwidth of one rank
+        assert set(of_all) == {factor * rate}
+
+
 def test_a_roof_that_was_disturbed_says_so():
     disturbed = make_ceilings().assign(status="disturbed", reason="disturbed: one repetition")
     points, ceilings, _ = make_tables(machine=make_cluster(peaks=False), views=make_views() | {"ceilings": disturbed})

@@ -55,6 +55,7 @@ def test_without_the_same_batch_per_rank_the_row_says_so():
     (row,) = tell_contention({GROUP: [record, record]}, scales_of(record, 20.0, strong)).to_dict("records")
     assert row["distributed_ratio"] == pytest.approx(0.25)
     assert "batch per rank" in row["reason"]
+    assert pd.isna(row["communication_ratio"]), "smaller batches cost efficiency, too"
 
 
 def test_what_is_missing_has_a_reason():

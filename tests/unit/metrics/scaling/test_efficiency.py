@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.metrics.scaling.efficiency import NO_BASE_VALUE, NO_IDEAL, compute_scaling, tell_regime
+from hpcai.metrics.scaling.efficiency import NO_BASE_VALUE, NO_IDEAL, REACHED_ONLY, compute_scaling, tell_regime
+from hpcai.metrics.scaling.trials import mark_extremes
 
 seconds = st.floats(min_value=0.1, max_value=1e5)
 
@@ -164,3 +165,27 @@ def test_rounds_take_the_drift_of_the_machine_out_of_the_interval() -> None:
 def test_without_whole_rounds_there_are_no_pairs(change: Any) -> None:
     runs = change(in_rounds(make_runs(DRIFTING)))
     assert "pairs" not in rate_at_two(runs)["method"]
+
+
+def test_rounds_of_which_the_rules_drop_the_extremes_are_no_pairs() -> None:
+    """The ratio is then that of the means of eight, which ten pairs would not give."""
+    seconds_of = {1: [10.0 + number for number in range(10)], 2: [6.0 + 0.5 * number**1.2 for number in range(10)]}
+    runs = in_rounds(make_runs(seconds_of))
+    all_ten = rate_at_two(runs)
+    dropped = rate_at_two(runs.assign(dropped=mark_extremes(runs.assign(run_id=runs["started_utc"]))))
+    assert ("pairs" in all_ten["method"], "pairs" in dropped["method"]) == (True, False)
+    assert (dropped["n"], dropped["n_baseline"]) == (8, 8)
+    base, scale = ([100 / time for time in times[1:9]] for times in seconds_of.values())
+    assert dropped["speedup_ratio"] == pytest.approx(sum(scale) / sum(base))
+
+
+@pytest.mark.parametrize(("suite", "workload"), [("hpc_ai500", "image_classification"), ("mlperf_hpc", "cosmoflow")])
+def test_a_speedup_says_of_which_runs_it_is_where_some_missed_the_target(suite: str, workload: str) -> None:
+    runs = make_runs({1: [8.0, 9.0, 10.0], 2: [5.0, 6.0, 7.0]}, suite=suite, workload=workload)
+    runs.loc[runs.index[[0, -1]], ["outcome", "time_to_train_s"]] = ["not_converged", math.nan]
+    base, scale = (compute_scaling(runs).set_index("measure").loc["time_to_train"].iloc[place] for place in (0, 1))
+    only = REACHED_ONLY(here=2, of_here=3, there=2, of_there=3)
+    assert (only in scale["note"]) == (suite == "hpc_ai500"), "MLPerf HPC counts the run as the slowest"
+    assert REACHED_ONLY.find_in(base["note"]) is None, "a base is compared with nothing"
+    rates = compute_scaling(runs).query("measure == 'train_rate'")["note"]
+    assert not any(REACHED_ONLY.find_in(note) for note in rates)

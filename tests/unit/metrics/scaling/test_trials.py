@@ -145,6 +145,15 @@ def test_fewer_runs_are_a_median_that_says_so(times: list[float], expected: floa
     assert ("counts as the slowest" in found.note) == (MISSED in times)
 
 
+@pytest.mark.parametrize("outcome", ["failed", "timed_out", "diverged"])
+def test_a_run_that_broke_down_is_the_slowest_of_a_median(outcome: str) -> None:
+    runs = make_timed([10.0, 13.0, MISSED], outcome=["converged", "converged", outcome])
+    found = training_times(runs)
+    assert (found.sample.value, found.sample.words) == (13.0, "median of 3")
+    most_fast = make_timed([10.0, 11.0, 13.0, MISSED], outcome=["converged"] * 3 + [outcome])
+    assert training_times(most_fast).sample.value == 12.0
+
+
 def test_of_more_runs_than_the_rules_count_the_window_with_the_median_score_counts() -> None:
     """MLPerf HPC takes N consecutive runs, never all or the best; HPC AI500 welcomes more."""
     runs = make_timed([30.0, 30.0, *[10.0] * 10])

@@ -4,9 +4,10 @@ import math
 from dataclasses import asdict
 
 import pytest
-from unit.record_factory import make_record
+from unit.record_factory import make_image_benchmark, make_record
 
 from hpcai.metrics.scores.of_run import reaches, score_run, time_parts, time_shares
+from hpcai.records.run import RunRecord
 
 
 def test_converged_run() -> None:
@@ -19,6 +20,7 @@ def test_converged_run() -> None:
     assert score.train_rate_samples_per_s == pytest.approx(samples / seconds)
     assert score.evaluation_rate_samples_per_s == pytest.approx(64 * len(training.epochs) / record.evaluation_s)
     assert score.staging_read_rate_bytes_per_s == pytest.approx(20e6 / training.staging.staging_s)
+    assert score.staging_write_rate_bytes_per_s == pytest.approx(110e6 / training.staging.staging_s)
     epoch_s = (record.train_s + record.evaluation_s) / len(training.epochs)
     assert score.staging_epoch_ratio == pytest.approx(training.staging.staging_s / epoch_s)
     assert score.staging_compression_ratio == 5.5
@@ -59,6 +61,32 @@ def test_diverged_run_names_its_best_finite_quality() -> None:
     assert math.isfinite(score_run(make_record("diverged")).best_quality)
 
 
+def with_qualities(record: RunRecord, qualities: list[float]) -> RunRecord:
+    """Return the record with these qualities of its last epochs, and no others."""
+    training = record.training
+    assert training is not None
+    epochs = [
+        epoch.model_copy(update={"quality": quality})
+        for epoch, quality in zip(training.epochs[-len(qualities) :], qualities, strict=True)
+    ]
+    return record.model_copy(update={"training": training.model_copy(update={"epochs": tuple(epochs)})})
+
+
+@pytest.mark.parametrize(("accuracy", "best"), [(False, 0.3), (True, 0.7)], ids=["an error", "an accuracy"])
+def test_the_best_quality_is_the_lowest_error_or_the_highest_accuracy(accuracy: bool, best: float) -> None:
+    plan = {"benchmark": make_image_benchmark()} if accuracy else {}
+    score = score_run(with_qualities(make_record("not_converged", **plan), [0.5, 0.3, 0.7, 0.4]))
+    assert (score.best_quality, score.last_quality) == (best, 0.4)
+
+
+def test_the_last_quality_of_a_diverged_run_is_its_last_finite_one() -> None:
+    score = score_run(with_qualities(make_record("diverged"), [0.3, 0.5, math.nan]))
+    assert (score.best_quality, score.last_quality) == (0.3, 0.5)
+    none_at_all = score_run(with_qualities(make_record("diverged"), [math.nan, math.nan]))
+    assert math.isnan(none_at_all.best_quality)
+    assert math.isnan(none_at_all.last_quality)
+
+
 def test_no_staging_is_not_zero_bytes_per_second() -> None:
     record = make_record()
     staging = record.training.staging.model_copy(update={"place": "none", "staging_s": 0.0, "compression_ratio": None})
@@ -88,6 +116,14 @@ def test_caching_is_a_part_of_its_own() -> None:
 
 def test_parts_that_contradict_the_wall_time_are_not_shown() -> None:
     assert math.isnan(time_parts(make_record(record={"launch_s": 1000.0})).rest_s)
+
+
+@pytest.mark.parametrize(("covered_ratio", "is_shown"), [(1.005, True), (1.02, False)])
+def test_parts_may_overlap_by_a_hundredth_of_the_wall_time(covered_ratio: float, is_shown: bool) -> None:
+    plain = make_record()
+    launch_s = 1.0 + time_parts(plain).rest_s + (covered_ratio - 1) * plain.wall_s
+    parts = time_parts(make_record(record={"launch_s": launch_s}))
+    assert (parts.launch_s == launch_s, parts.rest_s == 0.0) == (is_shown, is_shown)
 
 
 def test_error_must_be_positive_and_accuracy_may_be_higher() -> None:

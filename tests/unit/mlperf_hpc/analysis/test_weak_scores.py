@@ -14,11 +14,19 @@ from hypothesis import strategies as st
 from unit.mlperf_hpc.analysis.import_trees import deepcam_logs, write_deepcam
 
 from hpcai.metrics.scores.columns import REPEATED
+from hpcai.mlperf_hpc.analysis.energy import Energy
 from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
 from hpcai.mlperf_hpc.analysis.round_tables import source_tables
 from hpcai.mlperf_hpc.analysis.weak_pruning import best_pruning, time_to_train_all
 from hpcai.mlperf_hpc.analysis.weak_scales import SHARED_NODES
-from hpcai.mlperf_hpc.analysis.weak_scores import BETTER_PRUNED, NOT_CONVERGED, NOT_COUNTED, TOO_FEW, score_weak
+from hpcai.mlperf_hpc.analysis.weak_scores import (
+    BETTER_PRUNED,
+    NOT_CONVERGED,
+    NOT_COUNTED,
+    TOO_FEW,
+    score_weak,
+    weak_table,
+)
 from hpcai.mlperf_hpc.compliance.checked_round import read_checked_round
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Span, Submission, System
 
@@ -183,6 +191,23 @@ def test_instances_published_again_are_marked(tmp_path: Path) -> None:
     assert REPEATED not in marked["v1.0"] + marked["v3.0"]
     newest_first = mark_repeats(pd.concat(weak[::-1]), pd.concat(runs[::-1])).set_index("origin")["same_runs_as"]
     assert newest_first.to_dict() == {"v3.0": "", "v2.0": "v1.0 LBNL/machine", "v1.0": ""}
+
+
+@pytest.mark.parametrize(
+    ("energies_j", "expected_j"),
+    [([1e3, 2e3, 4e3], 7e3), ([1e3, 2e3], math.nan), ([1e3, 2e3, math.nan], math.nan), ([], math.nan)],
+)
+def test_the_energy_is_that_of_all_counted_instances_or_unknown(
+    tmp_path: Path, energies_j: list[float], expected_j: float
+) -> None:
+    write_deepcam(tmp_path / "v2.0", deepcam_logs([100.0, 90.0, 110.0], number_of_nodes=1), org="ORG", scaling="weak")
+    checked = read_checked_round(tmp_path / "v2.0", name="v2.0")
+    runs = [run for part in checked.round.submissions for run in part.runs]
+    known = zip(runs, energies_j, strict=False)
+    energies = {("v2.0", run.source): Energy(energy_j) for run, energy_j in known}
+    (row,) = weak_table([checked], energies).to_dict("records")
+    assert row["counted_instances"] == 3
+    assert row["energy_j"] == pytest.approx(expected_j, nan_ok=True)
 
 
 def test_missing_scale_is_said() -> None:
