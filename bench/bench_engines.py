@@ -1,11 +1,13 @@
 """Compare training steps of the engines, interleaved: one rank on all cores, real samples.
 
+One rank exchanges nothing, so this shows how fast XLA (jax) computes against TensorFlow. The engines horovod and
+tensorflow compute by the same code: their ratio shows the noise. `bench_exchange.py` compares all three on two ranks.
+
 Each engine runs in its own process, because importing Keras fixes its backend, and takes its turn on request. Peer:
 the engine horovod.
 """
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,14 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from plans import OFFICIAL_DATA, Case, bench_plan, dataset_of
+from plans import ENGINE_COLUMNS, ENGINES, OFFICIAL_DATA, Case, bench_plan, compare_engines, dataset_of
 
-ENGINES = ("horovod", "tensorflow", "jax")
 CASES = (
     Case("cosmoflow", "fp32", batch=1, rounds=3, steps=1, data=OFFICIAL_DATA["cosmoflow"]),
     Case("resnet50", "fp32", batch=8, rounds=3, steps=1, data=OFFICIAL_DATA["resnet50"]),
     Case("cosmoflow_tiny", "fp32", batch=4, rounds=7, steps=5),
     Case("resnet50_tiny", "fp32", batch=8, rounds=7, steps=5),
+    Case("deepcam_tiny", "fp32", batch=2, rounds=7, steps=5),
 )
 
 
@@ -29,7 +31,8 @@ def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == "worker":
         work(sys.argv[2], sys.argv[3])
         return
-    print("benchmark            engine      batch rounds  step_ms  ratio_to_horovod")
+    print(f"one rank, {len(os.sched_getaffinity(0))} cores")
+    print(f"{'benchmark':20} batch rounds {ENGINE_COLUMNS}")
     for case in CASES:
         if not sys.argv[1:] or case.benchmark in sys.argv[1:]:
             _compare(case)
@@ -45,12 +48,8 @@ def _compare(case: Case) -> None:
             times_s[engine].append(_ask(worker))
     for worker in workers.values():
         worker.communicate()
-    for engine in ENGINES:
-        ratios = [own / peer for own, peer in zip(times_s[engine], times_s["horovod"], strict=True)]
-        step_ms, ratio = statistics.median(times_s[engine]) * 1e3, statistics.median(ratios)
-        print(
-            f"{case.benchmark:20} {engine:11} {case.batch:5} {case.rounds:6} {step_ms:8.1f} {ratio:17.2f}", flush=True
-        )
+    for row in compare_engines(times_s):
+        print(f"{case.benchmark:20} {case.batch:5} {case.rounds:6} {row}", flush=True)
 
 
 def _start(case: Case, engine: str) -> "subprocess.Popen[str]":

@@ -2,20 +2,27 @@
 
 import json
 import os
+import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
+from hpcai.config.base import Engine
 from hpcai.config.machine import Precision
 from hpcai.config.runs import RunPlan
 
+# As in ranks, before TensorFlow is imported: without AVX-512 it would use other kernels, which lack dilated gradients.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 WARM_STEPS, STEPS = 5, 60
 """Of a timed training on several ranks: those left out, and those whose median counts."""
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+ENGINE_COLUMNS = "engine       median_ms  ratio_to_horovod  smallest   largest"
+"""Head of the rows of :func:`compare_engines`."""
 CONFIG = Path(__file__).resolve().parents[1] / "config"
 UNUSED = {"path": None, "archives": []}
 
@@ -103,6 +110,22 @@ def dataset_of(plan: RunPlan, folder: Path, threads: int) -> Any:  # noqa: ANN40
 def launch_ranks(ranks: int) -> tuple[str, ...]:
     """Return the command that starts ranks of a program on this node, so that Horovod exchanges over Gloo."""
     return sys.executable, "-m", "hpcai.training.spawn", "-np", str(ranks)
+
+
+def compare_engines(times_s: Mapping[Engine, Sequence[float]]) -> Iterator[str]:
+    """Yield a row for each engine: its median, and its ratio to horovod in the same round.
+
+    Parameters
+    ----------
+    times_s
+        Of each engine one time [s] for each round.
+    """
+    for engine, own_s in times_s.items():
+        ratios = [own / peer for own, peer in zip(own_s, times_s["horovod"], strict=True)]
+        yield (
+            f"{engine:11} {statistics.median(own_s) * 1e3:10.2f} {statistics.median(ratios):17.2f} "
+            f"{min(ratios):9.2f} {max(ratios):9.2f}"
+        )
 
 
 def time_step(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 PARTS = {
     "bench_step.py": "training steps of all benchmarks against the machine's GEMM rate",
-    "bench_engines.py": "CosmoFlow and ResNet-50 steps of the engines tensorflow and jax against horovod",
+    "bench_engines.py": "steps of the engines tensorflow and jax against horovod, on one rank",
     "bench_reference.py": "CosmoFlow step against the public reference implementation's model code",
-    "bench_exchange.py": "step and 10 MB allreduce of the engine tensorflow against Horovod over Gloo",
+    "bench_exchange.py": "the same on two ranks with Horovod over Gloo, and an allreduce of 10 MB",
     "bench_input.py": "input pipeline against the step that it feeds, and against a bare TFRecord read",
     "bench_staging.py": "verified staging against cp -r and against parallel unverified copies",
     "bench_official_sizes.py": "manifests of the official number of files, as tables against rows in JSON",
