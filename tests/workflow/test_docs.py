@@ -112,8 +112,9 @@ def lines_to_try() -> list[str]:
     asked = [line for line in lines if line.startswith(tuple(f"hpcai {name}" for name in READ_ONLY))]
     # A profile asks Slurm; an ellipsis stands for words of the reader.
     whole = [line for line in asked if "…" not in line and "--profile" not in line]
-    # Of the user's own files and folders, `results` has no slash, and files have a suffix.
-    files = {line: [word for word in shlex.split(line) if re.fullmatch(r"\S*/\S*|results|[\w-]+\.[a-z]+", word)]
+    # Of the user's own files and folders, `results` has no slash, files have a suffix, and several a pattern.
+    own = r"\S*/\S*|results|[\w-]+\.[a-z]+|\S*\*\S*"
+    files = {line: [word for word in shlex.split(line) if re.fullmatch(own, word)]
              for line in whole}  # fmt: skip
     return [line for line, named in files.items() if all((ROOT / word).exists() for word in named)]
 
