@@ -18,7 +18,7 @@ from hpcai.config.base import Engine
 from hpcai.core.errors import HpcaiError
 from hpcai.machine.ceilings.allreduce import measure_allreduce
 
-ROUNDS, RANKS = 5, 2
+ROUNDS, RANKS = 3, 2
 MESSAGE_BYTES = 10_000_000
 BATCHES = {"cosmoflow_tiny": 8, "resnet50_tiny": 16, "deepcam_tiny": 4}
 """Global batches of the benchmarks that all engines train."""

@@ -50,11 +50,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 SLOW = [
     ("jax", 4, 4, {}),
+    ("jax", 4, 4, {"layers": 3}),
     ("jax", 2, 4, {"point": {"accumulation": 2}}),
     ("jax", 2, 2, {"staging": {"place": "none"}}),
     ("tensorflow", 2, 2, {}),
     ("tensorflow", 4, 4, {}),
+    ("tensorflow", 4, 4, {"layers": 3}),
     ("horovod", 4, 4, {}),
+    ("horovod", 4, 4, {"layers": 3}),
+    ("horovod", 4, 4, {"layers": 3, "staging": {"place": "none"}}),
     ("horovod", 2, 4, {}),
     ("tensorflow", 2, 4, {"point": {"accumulation": 2}}),
     ("horovod", 2, 2, {"point": {"gradient_groups": 3}}),
@@ -62,7 +66,8 @@ SLOW = [
     ("horovod", 2, 2, {"model": {"kernel": 2}}),
     ("horovod", 2, 2, {"staging": {"place": "none"}}),
 ]
-"""Engine, parts, ranks, and what is changed: all kinds of replicas, kernels and containers."""
+"""Engine, parts, ranks, and what is changed: all kinds of replicas, kernels and containers. With three layers, four
+parts are two along the depth times two along the rows."""
 
 
 def require_parts_train_as_whole(data: Prepared, engine: str, parts: int, ranks: int, changes: Any) -> None:
@@ -70,7 +75,8 @@ def require_parts_train_as_whole(data: Prepared, engine: str, parts: int, ranks:
 
     Engines of TensorFlow are compared with Horovod. JAX has dropout of its own.
     """
-    layers, name = LAYERS[parts], f"{engine}_{parts}_{ranks}_{'_'.join(changes)}"
+    name, changes = f"{engine}_{parts}_{ranks}_{'_'.join(changes)}", dict(changes)
+    layers = changes.pop("layers", LAYERS[parts])
     point = {"engine": engine, **changes.get("point", {})}
     run = trained(data, name, plan(ranks, layers, parts, **{**changes, "point": point}))
     require_same(run, whole(data, engine, layers, ranks // parts, changes), ranks)

@@ -44,5 +44,5 @@ AllreduceTopology = Literal["default", "ring", "tree", "hierarchical"]
 """Topology of the allreduce; ``default``: the libraries choose."""
 EvaluationCache = Literal["none", "memory", "node_local"]
 TrainingCache = Literal["none", "memory"]
-SpatialParts = Literal[1, 2, 4]
+SpatialParts = Literal[1, 2, 4, 8, 16]
 """Ranks that share a sample, each with an equal part of its planes along the first axis."""

@@ -18,17 +18,17 @@ class PartTraffic(NamedTuple):
 
     Attributes
     ----------
-    to_neighbour
-        Numbers sent to each neighbour, forward and backward, averaged over both neighbours.
+    to_neighbours
+        Numbers that the rank which sends most sends its neighbours, forward and backward.
+    to_each_at_most
+        Numbers sent to every rank instead, by an engine that sends each as much as the one that needs most.
     to_each
-        Numbers sent to every rank of the replica.
-    exchanges
-        Number of sequential exchanges in a step.
+        Other numbers sent to every rank of the replica.
     """
 
-    to_neighbour: float = 0.0
+    to_neighbours: float = 0.0
+    to_each_at_most: float = 0.0
     to_each: float = 0.0
-    exchanges: int = 0
 
 
 WHOLE_SAMPLES = Message("benchmark.whole_samples", "1: {workload} trains on whole samples")

@@ -236,14 +236,14 @@ class RunPlan(Settings):
 
     @property
     def part_bytes(self) -> float:
-        """Bytes that a rank with most neighbours sends in a step to ranks that share its samples; 0 without sharing.
+        """Bytes that the rank which sends most sends in a step to ranks that share its samples; 0 without sharing.
 
         Modelled from the shapes. Planes travel to neighbours only, but TensorFlow's all-to-all sends as much to all.
         """
         point, others = self.point, self.point.spatial_parts - 1
         traffic = self.benchmark.part_traffic(point.spatial_parts)
-        neighbours = others if point.engine == "tensorflow" else min(others, 2)
-        numbers = neighbours * traffic.to_neighbour + others * traffic.to_each
+        to_neighbours = others * traffic.to_each_at_most if point.engine == "tensorflow" else traffic.to_neighbours
+        numbers = to_neighbours + others * traffic.to_each
         return NUMBER_BYTES[point.precision] * self.local_batch * numbers
 
     @property

@@ -224,23 +224,27 @@ def exchange_in_group(rows: tf.Tensor, sent: Sequence[int], received: Sequence[i
     return exchange(rows)
 
 
-def join_neighbours(planes: tf.Tensor, before: int, behind: int, parts: int) -> tf.Tensor:
-    """Return this rank's planes between its neighbours', differentiable; used inside the step of the engine ``jax``.
+def join_neighbours(
+    values: tf.Tensor, axis: int, around: tuple[int, int], pairs: Sequence[tuple[int, int]]
+) -> tf.Tensor:
+    """Return this rank's part between its neighbours', differentiable; used inside the step of the engine ``jax``.
 
     Parameters
     ----------
-    planes : (batch, depth, ...)
-        This rank's planes.
-    before, behind
-        Number of planes of the previous and of the next part; the first and the last part get zeros instead.
-    parts
-        Number of ranks that share a sample.
+    values
+        This rank's part.
+    axis
+        Axis along which the neighbours' parts follow.
+    around
+        Length of what is joined of the previous and of the next part; who has none gets zeros.
+    pairs
+        All parts that follow one another.
 
     Returns
     -------
-    (batch, before + depth + behind, ...)
+    values, longer by the sum of ``around`` along the axis
     """
-    return _engine().group_neighbours(planes, before, behind, parts)
+    return _engine().group_neighbours(values, axis, around, pairs)
 
 
 def gather_in_group(rows: tf.Tensor, parts: int, name: str) -> tf.Tensor:

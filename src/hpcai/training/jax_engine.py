@@ -31,6 +31,7 @@ from hpcai.training.collectives.jax import (
     mesh_of_ranks,
     mesh_of_replica,
     on_each_rank,
+    sums_over_ranks,
 )
 from hpcai.training.engine import weights_digest
 from hpcai.training.workload import Batch, Streams, Workload
@@ -227,7 +228,7 @@ class Engine:
         if state.sums:
             *gradients, numbers = [one[0] for one in self._added(state.sums, [*gradients, numbers])]
             state = state._replace(sums=[jnp.zeros_like(one) for one in state.sums])
-        means, numbers = self._means(gradients), jax.lax.pmean(numbers, AXES)
+        means, numbers = self._means(gradients, numbers)
         if self._workload.weighted:
             weight = jnp.where(numbers[1] > 0, numbers[1], 1.0)  # 0 only when warming up on zeros
             means, numbers = [mean / weight for mean in means], numbers / weight
@@ -255,17 +256,20 @@ class Engine:
         skipped = before.skipped + jnp.where(counts, 0, 1).astype(jnp.int32)
         return after._replace(trained=trained, optimizer=kept, skipped=skipped)
 
-    def _means(self, gradients: Arrays) -> Arrays:
-        """Return the gradients averaged over all ranks; they travel in half precision if the plan requires it.
+    def _means(self, gradients: Arrays, numbers: jax.Array) -> tuple[Arrays, jax.Array]:
+        """Return gradients and numbers averaged over all ranks.
+
+        If the plan requires it, the gradients travel in half precision, whose range the numbers may exceed.
 
         Where ranks share samples, this is the mean over the replicas. A rank's gradient is that of the sum of its
         replica's losses, which depends on its weights through the others' halos and features. The n losses of a replica
         are equal, so its ranks' gradients add up to n times that of the loss with whole samples.
         """
-        if self._point.compression == "none" or self._mesh.size == 1:
-            return list(jax.lax.pmean(gradients, AXES))
-        sums = jax.lax.psum([one.astype(jnp.float16) for one in gradients], AXES)
-        return [one.astype(jnp.float32) / self._mesh.size for one in sums]
+        size = self._mesh.size
+        if self._point.compression == "fp16" and size > 1:
+            gradients = [one.astype(jnp.float16) for one in gradients]
+        *sums, total = sums_over_ranks([*gradients, numbers])
+        return [one.astype(jnp.float32) / size for one in sums], total / size
 
     # ---- state
 
@@ -328,10 +332,10 @@ def _here(array: jax.Array) -> jax.Array:
 
 
 def _mean(own: Arrays) -> Arrays:
-    return list(jax.lax.pmean([one[0] for one in own], AXES))
+    return [one / jax.lax.psum(1, AXES) for one in sums_over_ranks([one[0] for one in own])]
 
 
 def _of_first(own: Arrays) -> Arrays:
     """Return the arrays of rank 0: their sum with the others' zeros, which is exact."""
     is_first = sum(jax.lax.axis_index(axis) for axis in AXES) == 0
-    return list(jax.lax.psum([jnp.where(is_first, one[0], jnp.zeros_like(one[0])) for one in own], AXES))
+    return sums_over_ranks([jnp.where(is_first, one[0], jnp.zeros_like(one[0])) for one in own])

@@ -56,13 +56,15 @@ def test_ranks_make_whole_replicas(folder: Path, settings: dict[str, int], place
         load(folder, **settings)
 
 
-def test_each_pool_needs_an_even_number_of_planes(folder: Path) -> None:  # noqa: F811
+def test_each_pool_needs_an_even_number_of_planes_and_rows(folder: Path) -> None:  # noqa: F811
     edge = load(folder, 1).benchmarks["cosmoflow_tiny"].data.edge
     pools = edge.bit_length() - 2  # leaves 2 planes of the whole cube
     change(folder, BENCHMARK, "model.conv_layers", pools)
     load(folder, 2)
-    with wrong_setting("spatial_parts", ODD_PLANES, found="4", most=2, edge=edge, pools=pools):
-        load(folder, 4)
+    (plan,) = load(folder, 4).plans().values()
+    assert plan.benchmark.part_grid(4) == (2, 2)
+    with wrong_setting("spatial_parts", ODD_PLANES, found="8", most=4, edge=edge, pools=pools):
+        load(folder, 8, ranks=8)
 
 
 def test_a_node_that_holds_samples_of_its_own_has_whole_replicas(folder: Path) -> None:  # noqa: F811
@@ -79,6 +81,16 @@ def test_other_benchmarks_refuse_it(folder: Path, workload: str) -> None:  # noq
     (folder / "runs/default.tsv").write_text(f"{COLUMNS}\n{name}\tfp32\t1\t2\t1\tfp32\tnone\t\t1\t2\n")
     with wrong_setting("spatial_parts", WHOLE_SAMPLES, found="2"):
         load_study_file(folder / STUDY)
+
+
+def test_cubes_are_cut_along_the_depth_first_and_then_along_rows(folder: Path) -> None:  # noqa: F811
+    """Part p is at (p // rows, p % rows), as in Fugaku's 4 x 4."""
+    change(folder, BENCHMARK, "model.conv_layers", 2)
+    benchmark = load(folder, 1).benchmarks["cosmoflow_tiny"]
+    assert [benchmark.part_grid(parts) for parts in (1, 2, 4, 8, 16)] == [(1, 1), (2, 1), (4, 1), (4, 2), (4, 4)]
+    grid = benchmark.part_grid(8)
+    assert grid.neighbours(1) == [(0, 2), (1, 3), (2, 4), (3, 5), (4, 6), (5, 7)]
+    assert grid.neighbours(2) == [(0, 1), (2, 3), (4, 5), (6, 7)]
 
 
 def test_groups_are_neighbours() -> None:

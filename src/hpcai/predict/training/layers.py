@@ -102,6 +102,12 @@ def list_tensors(layer: Layer) -> list[int]:
     return [parameters for parameters in tensors if parameters > 0]
 
 
+def count_last_planes(network: tuple[Layer, ...]) -> float:
+    """Return the planes that the last pool or convolution leaves; more parts of a sample are cut along rows, too."""
+    spatial = (layer.output_shape[0] for layer in network if layer.kind in (*CONVOLUTIONS, "max_pool"))
+    return min(spatial, default=math.inf)
+
+
 def count_forward_flop(layer: Layer) -> float:
     """Return the floating-point operations of a layer's forward pass for one sample [flop].
 

@@ -20,7 +20,7 @@ from hpcai.predict.training.allreduce import (
     count_message_parameters,
     ring_allreduce_s,
 )
-from hpcai.predict.training.layers import CONVOLUTIONS, Layer, LayerList, count_parameters
+from hpcai.predict.training.layers import CONVOLUTIONS, Layer, LayerList, count_last_planes, count_parameters
 from hpcai.predict.training.roofline_cost import COST_MODELS, CostModel, LayerTimes, count_work, time_layers
 
 Floats = NDArray[np.float64]
@@ -301,21 +301,25 @@ def time_messages(layers: tuple[Layer, ...], scenario: Scenario, model: StepMode
 def time_halos(layers: tuple[Layer, ...], scenario: Scenario) -> Floats:
     """Return the time per step in which processes that share samples exchange planes [s]; 0 for whole samples.
 
-    Before each convolution, ``kernel - 1`` planes of its input cross each boundary between two parts, and as many on
-    the way back, except for a layer that reads the data. A process in the middle has two boundaries. Computation
-    does not overlap the exchange.
+    Samples are cut along the depth as far as the pools allow, then along rows. Before each convolution, ``kernel - 1``
+    planes of its input cross each boundary between two parts, then rows, and as many on the way back, except for a
+    layer that reads the data. A process in the middle has two boundaries each way. Computation does not overlap.
     """
     parts = np.asarray(scenario.spatial_parts, float)
-    planes, exchanges = 0.0, 0
+    depth = np.minimum(parts, count_last_planes(layers))
+    rows = parts / depth
+    sent, exchanges = np.zeros(parts.shape), np.zeros(parts.shape)
     for layer in layers:
         if layer.kind in CONVOLUTIONS and layer.kernel[0] > 1:
-            ways = layer.repeats * (2 if layer.needs_input_gradient else 1)
-            planes += ways * (layer.kernel[0] - 1) / 2 * math.prod(layer.input_shape[1:])
-            exchanges += ways
+            ways, halo = layer.repeats * (2 if layer.needs_input_gradient else 1), layer.kernel[0] - 1
+            row = math.prod(layer.input_shape[2:])
+            plane_sizes = layer.input_shape[1] / rows * row
+            row_sizes = (layer.input_shape[0] / depth + halo) * row
+            sent += ways * halo / 2 * (np.minimum(depth - 1, 2) * plane_sizes + np.minimum(rows - 1, 2) * row_sizes)
+            exchanges += ways * ((depth > 1) * 1 + (rows > 1))
     names = ("batch", "precision_bytes", "latency_s", "link_bit_per_s")
     batch, precision_bytes, latency_s, link_bit_per_s = (np.asarray(getattr(scenario, name), float) for name in names)
-    sent_bytes = np.minimum(parts - 1, 2) * planes * batch * precision_bytes
-    waiting_s = exchanges * latency_s + 8 * sent_bytes / link_bit_per_s
+    waiting_s = exchanges * latency_s + 8 * sent * batch * precision_bytes / link_bit_per_s
     return np.asarray(np.where(parts > 1, waiting_s, 0.0))
 
 

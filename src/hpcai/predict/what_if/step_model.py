@@ -20,7 +20,7 @@ from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.messages import GRADIENT_BYTES, count_messages
 from hpcai.predict.steps.compute import BLOCKS, STEPS, compute_at, times_of
 from hpcai.predict.steps.report import StepTimes
-from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_parameters, list_tensors
+from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_last_planes, count_parameters, list_tensors
 from hpcai.predict.training.roofline_cost import CostModel, count_work, time_layers
 from hpcai.predict.training.step import OPTIMIZER_PASSES
 from hpcai.predict.what_if.hardware import (
@@ -163,6 +163,8 @@ class StepModel:
         Whether messages are sent during the backward pass.
     convolutions
         Layers before which ranks that share samples exchange planes.
+    last_planes
+        Planes that the last pool leaves: more parts of a sample are cut along rows, too, which exchanges twice.
     shares_samples
         Whether it supports ranks that share samples.
     """
@@ -172,6 +174,7 @@ class StepModel:
     words: str
     overlap: bool = False
     convolutions: int = 0
+    last_planes: float = math.inf
     shares_samples: bool = False
 
     @property
@@ -211,7 +214,7 @@ class StepModel:
         return PredictedStep(compute_s, communication_s + halo_s, exposed_s + halo_s, reason)
 
     def _halo_s(self, setting: Setting, exchange: Exchange) -> float:
-        """Return the time of exchanging planes of a micro-batch, for which each layer waits, both ways [s].
+        """Return the time of exchanging planes and rows of a micro-batch, for which each layer waits, both ways [s].
 
         The first layer needs no gradient of its input; the gather before the dense layers is one more exchange.
         """
@@ -219,7 +222,8 @@ class StepModel:
             return 0.0
         waiting_s = exchange.coordination_s + exchange.latency_s
         sent_bytes = setting.micro_batch * setting.part_bytes_per_sample
-        return 2 * self.convolutions * waiting_s + 8 * sent_bytes / exchange.link_bit_per_s
+        exchanges = 2 if setting.spatial_parts > self.last_planes else 1
+        return 2 * exchanges * self.convolutions * waiting_s + 8 * sent_bytes / exchange.link_bit_per_s
 
     def _why_no_model(self, precision: str, reason: str) -> str:
         words = NO_MODEL(precision=precision, model=self.words)
@@ -259,8 +263,9 @@ def roofline_model(network: LayerList, rates: Mapping[str, RankRates], cost_mode
         return ComputeTime(float(times.all_forward_s.sum()), float(times.all_backward_s.sum()), update_s)
 
     convolutions = sum(layer.repeats for layer in network.layers if layer.kind in CONVOLUTIONS)
+    words, planes = f"roofline {cost_model}", count_last_planes(network.layers)
     return StepModel(
-        compute, sizes_of(network), f"roofline {cost_model}", convolutions=convolutions, shares_samples=True
+        compute, sizes_of(network), words, convolutions=convolutions, last_planes=planes, shares_samples=True
     )
 
 

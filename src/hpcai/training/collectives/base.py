@@ -70,10 +70,12 @@ class Collectives(Protocol):
         Not with ``jax``, whose ranks run one program: no shape depends on the rank. It has ``group_neighbours``.
         """
 
-    def group_neighbours(self, planes: tf.Tensor, before: int, behind: int, parts: int) -> tf.Tensor:
-        """Return planes (batch, depth, ...) behind those of the previous rank of the group and before the next's.
+    def group_neighbours(
+        self, values: tf.Tensor, axis: int, around: tuple[int, int], pairs: Sequence[tuple[int, int]]
+    ) -> tf.Tensor:
+        """Return values behind those of the previous rank of the group and before the next's.
 
-        Only with ``jax``; differentiable. The first and the last rank get zeros from nobody.
+        Only with ``jax``; differentiable. Who has no such neighbour gets zeros.
         """
 
     def group_gather(self, rows: tf.Tensor, name: str) -> tf.Tensor:

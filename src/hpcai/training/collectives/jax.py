@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
+from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
@@ -58,6 +59,22 @@ def on_each_rank(step: Callable[..., Any], mesh: Mesh, arguments: Any, results: 
 
     older: Callable[..., Any] = shard_map(step, **specs, check_rep=False)
     return older
+
+
+def sums_over_ranks(arrays: Sequence[jax.Array]) -> list[jax.Array]:
+    """Return sums over all ranks, for use inside :func:`on_each_rank`.
+
+    XLA joins messages between GPUs. Between processors it sends one for each array, and each waits for the ranks to
+    meet: arrays of one type travel as one vector there.
+    """
+    if jax.default_backend() != "cpu":
+        return list(jax.lax.psum(list(arrays), AXES))
+    found: dict[int, jax.Array] = {}
+    for kind in sorted({one.dtype.name for one in arrays}):
+        own = {place: one for place, one in enumerate(arrays) if one.dtype.name == kind}
+        joined, split = ravel_pytree(own)
+        found |= split(jax.lax.psum(joined, AXES))
+    return [found[place] for place in range(len(arrays))]
 
 
 def double_precision() -> AbstractContextManager[Any]:
@@ -137,19 +154,23 @@ class JaxCollectives:
         mean: jax.Array = jax.lax.pmean(values, MEMBER)
         return mean
 
-    def group_neighbours(self, planes: jax.Array, before: int, behind: int, parts: int) -> jax.Array:
-        """Return this rank's planes (axis 1) between those of its neighbours; JAX derives the gradient.
+    def group_neighbours(
+        self, values: jax.Array, axis: int, around: tuple[int, int], pairs: Sequence[tuple[int, int]]
+    ) -> jax.Array:
+        """Return this rank's part between those of its neighbours; JAX derives the gradient.
 
         For use inside the step's ``shard_map``. What no rank sends is zero.
         """
-        depth, upwards = planes.shape[1], [(part, part + 1) for part in range(parts - 1)]
-        downwards = [(later, earlier) for earlier, later in upwards]
-        joined = [planes]
+        before, behind = around
+        length, backwards = values.shape[axis], [(later, earlier) for earlier, later in pairs]
+        joined = [values]
         if before:
-            joined.insert(0, jax.lax.ppermute(planes[:, depth - before :], MEMBER, upwards))
+            last = jax.lax.slice_in_dim(values, length - before, length, axis=axis)
+            joined.insert(0, jax.lax.ppermute(last, MEMBER, pairs))
         if behind:
-            joined.append(jax.lax.ppermute(planes[:, :behind], MEMBER, downwards))
-        return jnp.concatenate(joined, axis=1)
+            first = jax.lax.slice_in_dim(values, 0, behind, axis=axis)
+            joined.append(jax.lax.ppermute(first, MEMBER, backwards))
+        return jnp.concatenate(joined, axis=axis)
 
     def group_gather(self, rows: jax.Array, name: str) -> jax.Array:  # noqa: ARG002  JAX needs no names
         """Return the rows of the group; the gradient is that of :func:`hpcai.training.collective.gather_in_group`.

@@ -1,6 +1,6 @@
 """Settings of the CosmoFlow workload (MLPerf HPC reference, cosmoflow/configs/cosmo.yaml and models/cosmoflow.py)."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -10,7 +10,7 @@ from hpcai.core.messages import Message
 
 ODD_PLANES = Message(
     "cosmoflow.odd_planes",
-    "at most {most}: each part of an edge of {edge} needs an even number of planes at each of {pools} pools",
+    "at most {most}: each part of an edge of {edge} needs an even number of planes and rows at each of {pools} pools",
 )
 
 NO_EPOCH_TO_FALL = Message(
@@ -94,6 +94,23 @@ class CosmoFlowRecipe(RecipeSettings):
         return self
 
 
+class PartGrid(NamedTuple):
+    """Numbers of parts of a cube along its depth and along its rows; part ``p`` is at ``divmod(p, rows)``."""
+
+    depth: int
+    rows: int
+
+    @property
+    def parts(self) -> int:
+        """Number of ranks that share a cube."""
+        return self.depth * self.rows
+
+    def neighbours(self, axis: int) -> list[tuple[int, int]]:
+        """Return all pairs of parts of which the second follows the first along depth (1) or rows (2)."""
+        along, step = self[axis - 1], self.rows if axis == 1 else 1
+        return [(part, part + step) for part in range(self.parts) if divmod(part, self.rows)[axis - 1] < along - 1]
+
+
 class CosmoFlowBenchmark(BenchmarkSettings):
     """One CosmoFlow benchmark file."""
 
@@ -109,28 +126,47 @@ class CosmoFlowBenchmark(BenchmarkSettings):
     recipe: CosmoFlowRecipe = CosmoFlowRecipe()
 
     def refuse_parts(self, parts: int) -> str:
-        """Return why cubes cannot be split into this many parts along the depth: a pool would span two parts."""
-        edge, pools = self.data.edge, self.model.conv_layers
-        most = edge >> pools
-        return ODD_PLANES(pools=pools, most=most, edge=edge) if parts > most else ""
+        """Return why cubes cannot be split into this many parts along depth and rows: a pool would span two parts."""
+        most = self._most_along_an_edge**2
+        if parts <= most:
+            return ""
+        return ODD_PLANES(pools=self.model.conv_layers, most=most, edge=self.data.edge)
+
+    @property
+    def _most_along_an_edge(self) -> int:
+        return self.data.edge >> self.model.conv_layers
+
+    def part_grid(self, parts: int) -> PartGrid:
+        """Return how many parts lie along depth and rows.
+
+        Along the depth as many as the pools allow, because planes lie together in a file.
+        """
+        depth = min(parts, self._most_along_an_edge)
+        return PartGrid(depth, parts // depth)
 
     def part_traffic(self, parts: int) -> PartTraffic:
         """Return the planes exchanged around each convolution, and the last planes, which every rank gathers.
 
         The first convolution needs no gradient of its input. Each boundary between parts carries ``kernel - 1`` planes
-        of each input forward, and as many back.
+        of each input forward, and as many back. Rows travel after planes, and with those of the neighbours' planes.
         """
-        model = self.model
+        model, grid = self.model, self.part_grid(parts)
         edge: int = self.data.edge
         channels: int = self.data.channels
         if parts == 1:
             return PartTraffic()
-        planes = 0.0
+        before, behind = (model.kernel - 1) // 2, model.kernel // 2
+        sent = sent_at_most = 0.0
         for block in range(model.conv_layers):
-            ways = 1 if block == 0 else 2
-            planes += ways * (model.kernel - 1) / 2 * edge**2 * channels
+            plane = edge // grid.rows * edge * channels
+            row = (edge // grid.depth + before + behind) * edge * channels
+            for size, along in ((plane, grid.depth), (row, grid.rows)):
+                # A last part needs nothing behind, and sends back less than it sent.
+                forward, back = {1: (0, 0), 2: (behind, before)}.get(along, (before + behind, before + behind))
+                sent += size * (forward if block == 0 else forward + back)
+                sent_at_most += size * (along > 1) * behind * (1 if block == 0 else 2)
             edge, channels = edge // 2, model.base_filters * 2**block
-        return PartTraffic(planes, edge**3 * channels / parts, 2 * model.conv_layers)
+        return PartTraffic(sent, sent_at_most, edge**3 * channels / parts)
 
     @model_validator(mode="after")
     def _cube_survives_the_pools(self) -> "CosmoFlowBenchmark":

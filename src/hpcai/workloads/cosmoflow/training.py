@@ -19,7 +19,7 @@ from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.cosmoflow.mlperf import MLPERF
 from hpcai.workloads.cosmoflow.pooled import FirstMaximum3D, PooledConv3D
-from hpcai.workloads.cosmoflow.settings import CosmoFlowBenchmark
+from hpcai.workloads.cosmoflow.settings import CosmoFlowBenchmark, PartGrid
 from hpcai.workloads.cosmoflow.spatial import GatherParts, HaloConv3D, part_at
 
 TARGETS = 4
@@ -69,15 +69,15 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
     @property
     def cube(self) -> tuple[int, int, int, int]:
         """Shape of this rank's part of one sample."""
-        edge = self.benchmark.data.edge
-        return (edge // self._parts, edge, edge, self.benchmark.data.channels)
+        edge, grid = self.benchmark.data.edge, self._grid
+        return (edge // grid.depth, edge // grid.rows, edge, self.benchmark.data.channels)
 
     @property
-    def _parts(self) -> int:
-        return self.plan.point.spatial_parts
+    def _grid(self) -> PartGrid:
+        return self.benchmark.part_grid(self.plan.point.spatial_parts)
 
     def batch_spec(self) -> tuple[tf.TensorSpec, tf.TensorSpec]:
-        """Return int16 counts (batch, edge / parts, edge, edge, channels) and float32 targets (batch, 4)."""
+        """Return int16 counts (batch, depth, rows, edge, channels) of parts and float32 targets (batch, 4)."""
         batch = self.plan.micro_batch
         return tf.TensorSpec([batch, *self.cube], tf.int16), tf.TensorSpec([batch, TARGETS], tf.float32)
 
@@ -89,15 +89,18 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         features = {"x": tf.io.FixedLenFeature([], tf.string), "y": tf.io.FixedLenFeature([TARGETS], tf.float32)}
         example = tf.io.parse_single_example(record, features)
         counts = tf.io.decode_raw(example["x"], tf.int16, little_endian=True)
-        slabs = tf.reshape(counts, (self._parts, *self.cube))
+        (depth, *plane), grid = self.cube, self._grid
+        parts = tf.reshape(counts, (grid.depth, depth, grid.rows, *plane))
+        along_depth, along_rows = divmod(collective.part_of(grid.parts), grid.rows)
+        own = parts[along_depth, :, along_rows]
         if seed is not None and self.benchmark.recipe.augmentation == "symmetries":
-            return random_symmetry(slabs[0], seed), example["y"]
-        return slabs[collective.part_of(self._parts)], example["y"]
+            own = random_symmetry(own, seed)  # of a whole cube (hpcai.config.execution)
+        return own, example["y"]
 
     @property
     def read_part(self) -> Callable[[tf.Tensor, tf.Tensor], Batch] | None:
-        """Function that reads only this rank's planes of a sample; None for whole samples."""
-        return partial(part_at, self.cube, self._parts) if self._parts > 1 else None
+        """Function that reads only this rank's part of a sample; None for whole samples."""
+        return partial(part_at, self.cube, self._grid) if self._grid.parts > 1 else None
 
     def build_model(self, seeds: Streams) -> keras.Model:
         """Return the network in the precision of the plan; variables and outputs are float32.
@@ -119,8 +122,8 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
                 values = layer(values)
             values = BiasAndLeakyReLU(dtype=self._dtype(block))(values)
         dtype = self.policy
-        if self._parts > 1:
-            values = GatherParts(self._parts, dtype=dtype)(values)
+        if self._grid.parts > 1:
+            values = GatherParts(self._grid, dtype=dtype)(values)
         values = layers.Flatten(dtype=dtype)(values)
         for number, units in enumerate(settings.dense):
             values = layers.Dense(units, kernel_initializer=glorot(), dtype=dtype, name=f"hidden_{number}")(values)
@@ -135,9 +138,10 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         given = {"padding": "same", "use_bias": False, "kernel_initializer": initializer, "dtype": dtype}
         given |= {"filters": settings.base_filters * 2**block, "kernel_size": settings.kernel}
         by_xla_on_gpus = self.plan.point.engine == "jax" and self.plan.machine.device.kind == "gpu"
-        if by_xla_on_gpus and self._parts == 1 and block < BY_BLOCKS.get(self.plan.point.precision, 0):
+        is_whole = self._grid.parts == 1
+        if by_xla_on_gpus and is_whole and block < BY_BLOCKS.get(self.plan.point.precision, 0):
             return [PooledConv3D(**given)]
-        convolution = HaloConv3D(**given, parts=self._parts) if self._parts > 1 else layers.Conv3D(**given)
+        convolution = layers.Conv3D(**given) if is_whole else HaloConv3D(**given, grid=self._grid)
         return [convolution, FirstMaximum3D(dtype=dtype) if by_xla_on_gpus else layers.MaxPooling3D(2, dtype=dtype)]
 
     def _dtype(self, block: int) -> str:

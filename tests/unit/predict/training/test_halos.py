@@ -35,6 +35,14 @@ def test_planes_wait_for_latency_and_travel(parts: int, neighbours: int) -> None
     assert time_halos(NETWORK.layers, scenario(4, 3, parts)) == pytest.approx(expected)
 
 
+def test_more_parts_than_the_last_planes_are_cut_along_rows() -> None:
+    """4 x 4: a part in the middle has two neighbours each way; rows travel with those of the joined planes."""
+    planes = 8 // 4 * 8 * 2 + 2 * (4 // 4 * 4 * 4)
+    rows = (8 // 4 + 2) * 8 * 2 + 2 * ((4 // 4 + 2) * 4 * 4)
+    expected = 2 * 3 * LATENCY_S + 8 * 4 * 3 * 2 * (planes + rows) / LINK
+    assert time_halos(NETWORK.layers, scenario(16, 3, 16)) == pytest.approx(expected)
+
+
 def test_convolutions_are_shared_and_dense_layers_are_not() -> None:
     whole, shared = (predict_step(NETWORK, scenario(4, *one)) for one in ((1, 1), (4, 4)))
     halos_s = float(time_halos(NETWORK.layers, scenario(4, 4, 4)))

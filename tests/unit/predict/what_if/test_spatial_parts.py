@@ -29,6 +29,12 @@ def test_a_part_of_a_sample_takes_its_share_and_waits_for_planes() -> None:
     assert shared.step_s - whole.step_s == pytest.approx(HALO_S)
 
 
+def test_parts_along_rows_wait_twice() -> None:
+    planes, both = (model(last_planes=most).estimate(SHARED, LINK) for most in (4, 2))
+    waiting_s = 2 * 5 * (studies.LATENCY_S / 2 + studies.WAITING_S)
+    assert both.communication_s - planes.communication_s == pytest.approx(waiting_s)
+
+
 def test_every_micro_batch_waits() -> None:
     twice, once = (model().estimate(replace(SHARED, accumulation=number), LINK) for number in (2, 1))
     assert twice.communication_s - once.communication_s == pytest.approx(

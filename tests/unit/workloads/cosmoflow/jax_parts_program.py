@@ -7,7 +7,7 @@ halos; and the bytes that a step sends.
 import os
 import sys
 
-RANKS = 4
+RANKS = 8
 os.environ.update(KERAS_BACKEND="jax", JAX_ENABLE_X64="1", TF_CPP_MIN_LOG_LEVEL="2", JAX_PLATFORMS="cpu")
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={RANKS}"
 
@@ -21,23 +21,25 @@ import jax.numpy as jnp  # noqa: E402
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
-from unit.workloads.cosmoflow.parts import EDGE, exact_model, workload  # noqa: E402
+from unit.workloads.cosmoflow.parts import EDGE, exact_model, parts_of, workload  # noqa: E402
+from unit.workloads.cosmoflow.test_spatial import voxels  # noqa: E402
 
 from hpcai.training import collective  # noqa: E402
 from hpcai.training.collectives.base import Ranks  # noqa: E402
 from hpcai.training.collectives.jax import AXES, OWN, JaxCollectives, on_each_rank  # noqa: E402
+from hpcai.workloads.cosmoflow.settings import PartGrid  # noqa: E402
 from hpcai.workloads.cosmoflow.spatial import with_halos  # noqa: E402
 
-CASES = ((2, 3, 3), (4, 3, 2), (4, 2, 2))
-"""Parts, kernel and convolutions."""
-WRONG = (4, 3, 2)
+CASES = ((2, 3, 3), (4, 3, 2), (4, 2, 2), (4, 3, 3), (8, 2, 2))
+"""Parts, kernel and convolutions; the last two are cut along rows, too."""
+WRONG = (4, 3, 3)
+GRIDS = ((4, 1), (2, 2), (4, 2))
 Step = Callable[..., Any]
 
 
-def split(values: np.ndarray, replicas: int, parts: int) -> np.ndarray:
-    """Return (ranks, batch / replicas, depth / parts, ...) of values (batch, depth, ...)."""
-    own = [np.split(each, parts, axis=1) for each in np.split(values, replicas)]
-    return np.stack([part for each in own for part in each])
+def split(values: np.ndarray, replicas: int, grid: PartGrid) -> np.ndarray:
+    """Return (ranks, batch / replicas, depth, rows, ...) of whole cubes (batch, ...)."""
+    return np.stack([part for each in np.split(values, replicas) for part in parts_of(each, grid)])
 
 
 def on_ranks(step: Step, replicas: int, parts: int) -> Step:
@@ -52,7 +54,8 @@ def on_ranks(step: Step, replicas: int, parts: int) -> Step:
 
 def step_of(replicas: int, parts: int, kernel: int, conv_layers: int) -> tuple[Step, list[np.ndarray]]:
     """Return a step of all ranks from counts and targets to each rank's gradients, and its arguments."""
-    model = exact_model(workload(parts, kernel=kernel, conv_layers=conv_layers, dropout=0.5))
+    task = workload(parts, kernel=kernel, conv_layers=conv_layers, dropout=0.5)
+    model = exact_model(task)
     trained = [one.value for one in model.trainable_variables]
     fixed = [(one, one.value) for one in model.non_trainable_variables]
 
@@ -63,7 +66,7 @@ def step_of(replicas: int, parts: int, kernel: int, conv_layers: int) -> tuple[S
     counts = np.random.default_rng(3).poisson(3, (4, EDGE, EDGE, EDGE, 4)).astype(np.int16)
     targets = np.random.default_rng(4).uniform(-1, 1, (replicas, 4 // replicas, 4))
     step = on_ranks(lambda *batch: jax.grad(loss_of)(trained, *batch), replicas, parts)
-    return step, [split(counts, replicas, parts), np.repeat(targets, parts, axis=0)]
+    return step, [split(counts, replicas, task.benchmark.part_grid(parts)), np.repeat(targets, parts, axis=0)]
 
 
 def gradients(*sizes: int) -> list[np.ndarray]:
@@ -72,11 +75,10 @@ def gradients(*sizes: int) -> list[np.ndarray]:
     return [np.asarray(each).mean(axis=0) for each in jax.jit(step)(*arguments)]
 
 
-def halo_planes(kernel: int) -> np.ndarray:
-    """Return what each part reads of cubes with one voxel in each plane in turn."""
-    whole = np.zeros((EDGE, EDGE, 2, 2, 1), np.float32)
-    whole[range(EDGE), range(EDGE), 1, 0, 0] = 1
-    return np.asarray(on_ranks(lambda own: with_halos(own, kernel, RANKS, "x"), 1, RANKS)(split(whole, 1, RANKS)))
+def halos(kernel: int, grid: PartGrid) -> np.ndarray:
+    """Return what each part reads of cubes with one voxel each."""
+    read = on_ranks(lambda own: with_halos(own, kernel, grid, "x"), 1, grid.parts)
+    return np.asarray(read(split(voxels(), 1, grid)))
 
 
 def sent_bytes(parts: int, kernel: int, conv_layers: int) -> float:
@@ -129,9 +131,10 @@ def main() -> None:
         found[f"{case}/bytes"] = sent_bytes(parts, *sizes)
     for name in ("group_gather", "group_neighbours"):
         with halved(name):
-            keep(name, gradients(1, *WRONG))
+            keep(name, gradients(RANKS // WRONG[0], *WRONG))
     for kernel in (2, 3):
-        found[f"planes/{kernel}"] = halo_planes(kernel)
+        for grid in GRIDS:
+            found[f"halos/{kernel}/{grid}"] = halos(kernel, PartGrid(*grid))
     np.savez(sys.argv[1], **found)
 
 

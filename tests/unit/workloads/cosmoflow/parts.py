@@ -104,15 +104,19 @@ def workload(parts: int, kernel: int = 3, conv_layers: int = 2, dropout: float =
     return CosmoFlow(make_plan(parts, data={"edge": EDGE}, model=model, point={"spatial_parts": parts}))
 
 
+def parts_of(values: np.ndarray, grid: Sequence[int]) -> list[np.ndarray]:
+    """Return the parts of whole cubes (batch, depth, rows, ...), in the order of the ranks."""
+    return [part for slab in np.split(values, grid[0], axis=1) for part in np.split(slab, grid[1], axis=2)]
+
+
 def step_gradients(parts: int, counts: np.ndarray, targets: np.ndarray, **settings: Any) -> tuple[Any, list[Any]]:
     """Return a step's predictions on each rank, and its gradients as the engine averages them, layer by layer."""
-    own_planes = EDGE // parts
 
     def step(rank: int) -> tuple[Any, list[Any]]:
         task = workload(parts, **settings)
         model = exact_model(task)
         with tf.GradientTape() as tape:
-            predictions = model(counts[:, rank * own_planes : (rank + 1) * own_planes], training=True)
+            predictions = model(parts_of(counts, task.benchmark.part_grid(parts))[rank], training=True)
             loss = tf.reduce_mean(tf.math.squared_difference(predictions, targets))
         gradients = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
         return predictions.numpy(), [gradient.numpy() for gradient in gradients]

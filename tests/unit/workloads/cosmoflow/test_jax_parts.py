@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from unit.training.test_jax_engine import called
-from unit.workloads.cosmoflow.parts import EDGE, workload
-from unit.workloads.cosmoflow.test_spatial import EXACT, worst
+from unit.workloads.cosmoflow.parts import workload
+from unit.workloads.cosmoflow.test_spatial import EXACT, padded_parts, voxels, worst
 
 PROGRAM = Path(__file__).with_name("jax_parts_program.py")
-CASES = [(2, 3, 3), (4, 3, 2), (4, 2, 2)]
-"""Parts, kernel and convolutions."""
+CASES = [(2, 3, 3), (4, 3, 2), (4, 2, 2), (4, 3, 3), (8, 2, 2)]
+"""Parts, kernel and convolutions; the last two are cut along rows, too."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def layers(found: Any, name: str) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_are_those_of_whole_samples_layer_by_layer(found: Any, case: tuple[int, ...]) -> None:
-    """One and two replicas; their dropout is that of as many ranks with whole samples."""
+    """One, two and four replicas; their dropout is that of as many ranks with whole samples."""
     name = "_".join(map(str, case))
     expected = layers(found, f"{name}/whole")
     assert len(expected) == 2 * case[2] + 6  # kernel and bias of each layer
@@ -38,19 +38,13 @@ def test_gradients_are_those_of_whole_samples_layer_by_layer(found: Any, case: t
 
 @pytest.mark.parametrize("exchange", ["group_gather", "group_neighbours"])
 def test_a_wrong_gradient_of_an_exchange_is_seen(found: Any, exchange: str) -> None:
-    assert worst(layers(found, exchange), layers(found, "4_3_2/whole")) > 0.1
+    assert worst(layers(found, exchange), layers(found, "4_3_3/whole")) > 0.1
 
 
 @pytest.mark.parametrize("kernel", [2, 3])
-def test_a_single_voxel_reaches_the_parts_that_need_it(found: Any, kernel: int) -> None:
-    whole = np.zeros((EDGE, EDGE, 2, 2, 1), np.float32)
-    whole[range(EDGE), range(EDGE), 1, 0, 0] = 1
-    around = ((kernel - 1) // 2, kernel // 2)
-    padded = np.pad(whole, [(0, 0), around, around, around, (0, 0)])
-    parts = found[f"planes/{kernel}"]
-    depth = EDGE // len(parts)
-    for part, planes in enumerate(parts):
-        np.testing.assert_array_equal(planes, padded[:, part * depth : (part + 1) * depth + kernel - 1])
+@pytest.mark.parametrize("grid", [(4, 1), (2, 2), (4, 2)])
+def test_a_single_voxel_reaches_the_parts_that_need_it(found: Any, grid: tuple[int, int], kernel: int) -> None:
+    np.testing.assert_array_equal(found[f"halos/{kernel}/{grid}"], padded_parts(voxels(), grid, kernel))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from unit.workloads.cosmoflow.parts import EDGE, SEEDS, Group, group, step_gradients, workload
+from unit.workloads.cosmoflow.parts import EDGE, SEEDS, Group, group, parts_of, step_gradients, workload
 
 from hpcai.training import collective
+from hpcai.workloads.cosmoflow.settings import PartGrid
 from hpcai.workloads.cosmoflow.spatial import HALO_NAME, with_halos
 
 EXACT = 1e-12
@@ -24,8 +25,22 @@ def worst(gradients: list[Any], expected: list[Any]) -> float:
     return max(np.abs(one - other).max() / np.abs(other).max() for one, other in zip(gradients, expected, strict=True))
 
 
-@pytest.mark.parametrize(("parts", "kernel", "conv_layers"), [(2, 3, 3), (4, 3, 2), (2, 2, 2), (4, 2, 2)])
+CASES = {
+    (2, 3, 3): (2, 1),
+    (4, 3, 2): (4, 1),
+    (4, 3, 3): (2, 2),
+    (16, 3, 2): (4, 4),
+    (2, 2, 2): (2, 1),
+    (4, 2, 2): (4, 1),
+    (8, 2, 2): (4, 2),
+}
+"""Parts, kernel and convolutions; and how cubes are cut."""
+
+
+@pytest.mark.parametrize(("parts", "kernel", "conv_layers"), CASES)
 def test_gradients_are_those_of_whole_samples_layer_by_layer(parts: int, kernel: int, conv_layers: int) -> None:
+    cut = workload(parts, kernel, conv_layers).benchmark.part_grid(parts)
+    assert cut == CASES[parts, kernel, conv_layers]
     counts, targets = batch()
     _, expected = step_gradients(1, counts, targets, kernel=kernel, conv_layers=conv_layers)
     predictions, found = step_gradients(parts, counts, targets, kernel=kernel, conv_layers=conv_layers)
@@ -68,21 +83,33 @@ def test_an_averaged_gradient_of_a_halo_is_seen(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("kernel", [2, 3])
-@pytest.mark.parametrize("plane", range(EDGE))
-def test_a_single_voxel_reaches_the_parts_that_need_it(plane: int, kernel: int) -> None:
-    parts = 4
-    whole = np.zeros((1, EDGE, 2, 2, 1), np.float32)
-    whole[0, plane, 1, 0, 0] = 1
-    before, behind = (kernel - 1) // 2, kernel // 2
-    around = [before, behind]
+@pytest.mark.parametrize("grid", [(4, 1), (2, 2), (4, 4)])
+def test_a_single_voxel_reaches_the_parts_that_need_it(grid: tuple[int, int], kernel: int) -> None:
+    """Each sample has one voxel, at a plane and row of its own: all borders and corners are among them."""
+    whole, cut = voxels(), PartGrid(*grid)
+    with group(cut.parts) as ranks:
+        found = ranks.run(lambda rank: with_halos(tf.constant(parts_of(whole, grid)[rank]), kernel, cut, "x"))
+    for own, expected in zip(found, padded_parts(whole, grid, kernel), strict=True):
+        np.testing.assert_array_equal(own, expected)
+
+
+def voxels() -> np.ndarray:
+    """Return a cube for each plane and row, whose only voxel lies there."""
+    places = np.arange(EDGE * EDGE)
+    whole = np.zeros((EDGE * EDGE, EDGE, EDGE, 2, 1), np.float32)
+    whole[places, places // EDGE, places % EDGE, 0, 0] = 1
+    return whole
+
+
+def padded_parts(whole: np.ndarray, grid: tuple[int, int], kernel: int) -> list[np.ndarray]:
+    """Return what a SAME convolution over whole cubes reads for each part."""
+    around = ((kernel - 1) // 2, kernel // 2)
     padded = np.pad(whole, [(0, 0), around, around, around, (0, 0)])
-    depth = EDGE // parts
-    with group(parts) as ranks:
-        found = ranks.run(
-            lambda rank: with_halos(tf.constant(whole[:, rank * depth : (rank + 1) * depth]), kernel, parts, "x")
-        )
-    for rank, planes in enumerate(found):
-        np.testing.assert_array_equal(planes, padded[:, rank * depth : (rank + 1) * depth + kernel - 1])
+    depth, rows = (EDGE // parts for parts in grid)
+    places = [divmod(part, grid[1]) for part in range(grid[0] * grid[1])]
+    return [
+        padded[:, d * depth : (d + 1) * depth + kernel - 1, r * rows : (r + 1) * rows + kernel - 1] for d, r in places
+    ]
 
 
 def test_the_dropout_of_a_replica_is_the_same_on_its_ranks() -> None:

@@ -1,7 +1,8 @@
 """Read one part of a sample from a plain TFRecord file, without reading the rest.
 
-The cube ``x`` is raw int16, depth first, so the planes of a part are one contiguous range of bytes. The checksum of a
-record covers the whole record and cannot be verified for a part: only files that staging has verified are read so.
+The cube ``x`` is raw int16, depth first, so the planes of a part are one contiguous range of bytes; where planes are
+cut, each part of one is. The checksum of a record covers the whole record and cannot be verified for a part: only files
+that staging has verified are read so.
 """
 
 import os
@@ -15,6 +16,7 @@ from hpcai.core.messages import Message
 from hpcai.data.example import decode_example
 from hpcai.data.tfrecord import HEADER, masked_crc32c
 from hpcai.workloads.cosmoflow.data.sample import REPAIR, TARGETS, Counts, Targets
+from hpcai.workloads.cosmoflow.settings import PartGrid
 
 NO_SLAB = Message(
     "slab.no_slab", "{path}: record at {offset_bytes} bytes: found {found}, expected {expected}; {remedy}"
@@ -27,8 +29,8 @@ FEATURE = 0x12
 """Field 2 of a message, with a length."""
 
 
-def read_slab(path: Path, offset_bytes: int, shape: Sequence[int], part: int, parts: int) -> tuple[Counts, Targets]:
-    """Return one of several equal parts of a sample's planes, and its targets.
+def read_slab(path: Path, offset_bytes: int, shape: Sequence[int], part: int, grid: PartGrid) -> tuple[Counts, Targets]:
+    """Return one of several equal parts of a sample, and its targets.
 
     Parameters
     ----------
@@ -38,12 +40,12 @@ def read_slab(path: Path, offset_bytes: int, shape: Sequence[int], part: int, pa
         Offset of the record in the file.
     shape
         Shape of the whole cube, (edge, edge, edge, channels).
-    part, parts
-        Index of the part, and number of parts.
+    part, grid
+        Index of the part, and how the cube is cut.
 
     Returns
     -------
-    counts : (edge / parts, edge, edge, channels)
+    counts : (edge / grid.depth, edge / grid.rows, edge, channels)
         int16.
     targets : (4,)
         float32.
@@ -56,7 +58,7 @@ def read_slab(path: Path, offset_bytes: int, shape: Sequence[int], part: int, pa
     try:
         file = os.open(path, os.O_RDONLY)
         try:
-            return _read(file, offset_bytes, shape, part, parts)
+            return _read(file, offset_bytes, shape, part, grid)
         finally:
             os.close(file)
     except OSError as error:
@@ -68,7 +70,7 @@ def read_slab(path: Path, offset_bytes: int, shape: Sequence[int], part: int, pa
     raise ValueError(NO_SLAB(path=path, offset_bytes=offset_bytes, found=found, expected=expected, remedy=REPAIR))
 
 
-def _read(file: int, offset_bytes: int, shape: Sequence[int], part: int, parts: int) -> tuple[Counts, Targets]:
+def _read(file: int, offset_bytes: int, shape: Sequence[int], part: int, grid: PartGrid) -> tuple[Counts, Targets]:
     head = os.pread(file, HEAD_BYTES, offset_bytes)
     if len(head) < HEAD_BYTES or masked_crc32c(head[:8]) != HEADER.unpack_from(head)[1]:
         raise ValueError("no head of a record", "a whole record")
@@ -83,7 +85,7 @@ def _read(file: int, offset_bytes: int, shape: Sequence[int], part: int, parts: 
         name = head[key : key + key_size]
         if name == b"x":
             data, data_bytes = _bytes_of(head, key + key_size)
-            counts = _planes(file, place + data, data_bytes, shape, part, parts)
+            counts = _part(file, place + data, data_bytes, shape, part, grid)
         elif name == b"y":
             targets = _targets(os.pread(file, begin + size, place))
         place += begin + size
@@ -92,16 +94,20 @@ def _read(file: int, offset_bytes: int, shape: Sequence[int], part: int, parts: 
     return counts, targets
 
 
-def _planes(file: int, begin: int, found_bytes: int, shape: Sequence[int], part: int, parts: int) -> Counts:
-    """Return the planes of one part of a cube that starts at a byte offset of the file."""
+def _part(file: int, begin: int, found_bytes: int, shape: Sequence[int], part: int, grid: PartGrid) -> Counts:
+    """Return one part of a cube that starts at a byte offset of the file."""
     cube_bytes = 2 * int(np.prod(shape))
     if found_bytes != cube_bytes:
         raise ValueError(f"{found_bytes} bytes of x", f"{cube_bytes} for int16 of shape {tuple(shape)}")
-    own_bytes = cube_bytes // parts
-    data = os.pread(file, own_bytes, begin + part * own_bytes)
-    if len(data) != own_bytes:
-        raise ValueError(f"{len(data)} bytes of its part of x", f"{own_bytes}: the tail of the file is cut")
-    return np.frombuffer(data, "<i2").reshape(shape[0] // parts, *shape[1:])
+    along_depth, along_rows = divmod(part, grid.rows)
+    depth, plane_bytes = shape[0] // grid.depth, cube_bytes // shape[0]
+    begin += along_depth * depth * plane_bytes
+    # Whole planes lie together; of planes that are cut, each has a range of its own.
+    ranges, size = (1, depth * plane_bytes) if grid.rows == 1 else (depth, plane_bytes // grid.rows)
+    data = b"".join(os.pread(file, size, begin + number * plane_bytes + along_rows * size) for number in range(ranges))
+    if len(data) != ranges * size:
+        raise ValueError(f"{len(data)} bytes of its part of x", f"{ranges * size}: the tail of the file is cut")
+    return np.frombuffer(data, "<i2").reshape(depth, shape[1] // grid.rows, *shape[2:])
 
 
 def _targets(entry: bytes) -> Targets:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from unit.refusals import refused
 from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_sample
+from unit.workloads.cosmoflow.parts import parts_of
 
 from hpcai.core.errors import DatasetError
 from hpcai.core.messages import Said
@@ -18,6 +19,7 @@ from hpcai.training.collectives.base import Ranks
 from hpcai.training.input import BAD_SAMPLE, Reading, Samples, Shard, checked, evaluation_batches
 from hpcai.workloads.cosmoflow.data.sample import encode_sample
 from hpcai.workloads.cosmoflow.data.slab import NO_SLAB, read_slab
+from hpcai.workloads.cosmoflow.settings import PartGrid
 from hpcai.workloads.cosmoflow.training import CosmoFlow
 
 SHAPE = (16, 16, 16, 4)
@@ -52,18 +54,19 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("record", [0, 1])
-@pytest.mark.parametrize("parts", [1, 2, 4])
-def test_the_parts_together_are_the_sample(path: Path, parts: int, record: int) -> None:
-    offset = record * (len(encode_sample(COUNTS, TARGETS)) + 16)
-    found = [read_slab(path, offset, SHAPE, part, parts) for part in range(parts)]
-    np.testing.assert_array_equal(np.concatenate([counts for counts, _ in found]), COUNTS)
+@pytest.mark.parametrize("grid", [(1, 1), (2, 1), (4, 1), (2, 2), (4, 4)])
+def test_the_parts_together_are_the_sample(path: Path, grid: tuple[int, int], record: int) -> None:
+    offset, cut = record * (len(encode_sample(COUNTS, TARGETS)) + 16), PartGrid(*grid)
+    found = [read_slab(path, offset, SHAPE, part, cut) for part in range(cut.parts)]
+    for (own, _), expected in zip(found, parts_of(COUNTS[np.newaxis], grid), strict=True):
+        np.testing.assert_array_equal(own, expected[0])
     for _, targets in found:
         np.testing.assert_array_equal(targets, TARGETS)
 
 
 def refusal(path: Path, offset_bytes: int, shape: tuple[int, ...] = SHAPE, part: int = 0) -> Said:
     with pytest.raises(ValueError) as caught:  # noqa: PT011  what is looked at is its code
-        read_slab(path, offset_bytes, shape, part, 2)
+        read_slab(path, offset_bytes, shape, part, PartGrid(2, 1))
     said = caught.value.args[0]
     assert isinstance(said, Said)
     assert said.code == NO_SLAB.code
@@ -93,7 +96,7 @@ def test_every_flipped_bit_of_the_head_is_refused_or_gives_the_sample(path: Path
         data[bit // 8] ^= 1 << bit % 8
         file.write_bytes(data)
         with suppress(ValueError):
-            counts, _ = read_slab(file, 0, SHAPE, 0, 2)
+            counts, _ = read_slab(file, 0, SHAPE, 0, PartGrid(2, 1))
             assert int((counts != COUNTS[:8]).sum()) <= 1
 
 
@@ -103,17 +106,21 @@ def one_file(file: Path, *, gzip: bool = False, staged: bool = True) -> Samples:
     return Samples((file,), np.zeros(1, np.int64), np.zeros(1, np.int64), Shard(0, 1), gzip, lengths, staged)
 
 
+@pytest.mark.parametrize("parts", [2, 4])
 @pytest.mark.parametrize(("gzip", "staged"), [(False, True), (False, False), (True, False)])
-def test_a_rank_reads_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gzip: bool, staged: bool) -> None:
+def test_a_rank_reads_its_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gzip: bool, staged: bool, parts: int
+) -> None:
     file = tmp_path / "cube"
     write_sample(file, COUNTS, TARGETS.tolist(), gzip=gzip)
-    workload = CosmoFlow(make_plan(2, point={"spatial_parts": 2}))
+    workload = CosmoFlow(make_plan(parts, model={"conv_layers": 3}, point={"spatial_parts": parts}))
     reading = Reading(workload.parse, workload.collate, 1, 1, workload.read_part)
     samples = one_file(file, gzip=gzip, staged=staged)
-    for rank in range(2):
-        monkeypatch.setattr(collective, "_joined", [(None, Ranks(rank, 2, rank, 2, 0, 1))])
+    own = parts_of(COUNTS[np.newaxis], (2, parts // 2))
+    for rank in range(parts):
+        monkeypatch.setattr(collective, "_joined", [(None, Ranks(rank, parts, rank, parts, 0, 1))])
         ((counts, targets, _),) = evaluation_batches(samples, reading)
-        np.testing.assert_array_equal(counts[0], COUNTS[8 * rank : 8 * rank + 8])
+        np.testing.assert_array_equal(counts, own[rank])
         np.testing.assert_array_equal(targets[0], TARGETS)
 
 
