@@ -11,6 +11,7 @@ PARTS = {
     "bench_reference.py": "CosmoFlow step against the public reference implementation's model code",
     "bench_exchange.py": "the same on two ranks with Horovod over Gloo, and an allreduce of 10 MB",
     "bench_input.py": "input pipeline against the step that it feeds, and against a bare TFRecord read",
+    "bench_grain.py": "input pipeline against Grain on the same files, where Grain is installed",
     "bench_staging.py": "verified staging against cp -r and against parallel unverified copies",
     "bench_official_sizes.py": "manifests of the official number of files, as tables against rows in JSON",
     "bench_timeline.py": "reading a Horovod timeline against Python's json",

@@ -2,7 +2,7 @@
 
 import shutil
 
-from workflow_project import ROOT, Project, edit_yaml
+from workflow_project import ROOT, SHORT_MEASUREMENTS, Project, edit_yaml
 
 PROJECT_FILES = ("Snakefile", "workflow", "src", "config", "profiles", "reports", "envs")
 BENCHMARKS = ("resnet50", "extreme_weather", "cosmoflow", "deepcam", "opencatalyst")
@@ -46,6 +46,22 @@ class SpawningProject(Project):
 
     def snakemake(self, *arguments, **options):
         return super().snakemake(*arguments, "--default-resources", "launcher=spawn", **options)
+
+
+def five_by_tensorflow(folder):
+    """Make the study of all five with TensorFlow's collectives, from its data to its report; nothing fuses there."""
+    shutil.copytree(ROOT / "tests/config", folder / "config")
+    edit_yaml(folder / "config/five.yaml", engine="tensorflow")
+    runs = folder / "config/runs/five.tsv"
+    runs.write_text("".join(row for row in runs.read_text().splitlines(True) if "\tfused\t" not in row))
+    project = SpawningProject(folder, study=folder / "config/five.yaml", environment=SHORT_MEASUREMENTS)
+    characterise = [f"results/characterise/{name}.json" for name in (*CEILINGS[:-1], f"{CEILINGS[-1]}_tensorflow")]
+    characterise += [f"results/characterise/work/{name}_mini.json" for name in BENCHMARKS]
+    done = project.snakemake("measure", *characterise, *captures_of([f"kernels/{TINY}/fp32"]))
+    assert done.returncode == 0, done.stdout
+    done = project.snakemake("report", config=["measure=false"])
+    assert done.returncode == 0, done.stdout
+    return project
 
 
 def engine_study(folder, engine):
