@@ -293,7 +293,11 @@ def test_every_exchange_stands_under_its_roofs(study):
     assert unplaced["reason"].str.len().gt(10).all()
     # Gradients travel in half precision, batch-norm statistics of the group besides: fewer bytes for the same work.
     intensity = exchanging.set_index(["benchmark", "variant"])["intensity_flop_per_byte"]
-    assert 1 < intensity["resnet50_mini", "mixed"] / intensity["resnet50_mini", "fp32"] < 2
+    ratio = intensity["resnet50_mini", "mixed"] / intensity["resnet50_mini", "fp32"]
+    if engine_of(study) == "horovod":
+        assert 1 < ratio < 2
+    else:
+        assert ratio == pytest.approx(2)  # without a timeline the message is modelled, from the parameters alone
 
 
 def test_variants_and_scaling_are_explained(study):
