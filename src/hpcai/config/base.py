@@ -45,4 +45,4 @@ AllreduceTopology = Literal["default", "ring", "tree", "hierarchical"]
 EvaluationCache = Literal["none", "memory", "node_local"]
 TrainingCache = Literal["none", "memory"]
 SpatialParts = Literal[1, 2, 4, 8, 16]
-"""Ranks that share a sample, each with an equal part of its planes along the first axis."""
+"""Ranks that share a sample, each with an equal part of it."""

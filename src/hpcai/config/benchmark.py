@@ -19,7 +19,7 @@ class PartTraffic(NamedTuple):
     Attributes
     ----------
     to_neighbours
-        Numbers that the rank which sends most sends its neighbours, forward and backward.
+        Numbers sent to neighbours by the rank that sends most, forward and backward.
     to_each_at_most
         Numbers sent to every rank instead, by an engine that sends each as much as the one that needs most.
     to_each

@@ -236,9 +236,10 @@ class RunPlan(Settings):
 
     @property
     def part_bytes(self) -> float:
-        """Bytes that the rank which sends most sends in a step to ranks that share its samples; 0 without sharing.
+        """Bytes of the rank that sends most, in a step to ranks that share its samples; 0 without sharing.
 
-        Modelled from the shapes. Planes travel to neighbours only, but TensorFlow's all-to-all sends as much to all.
+        Modelled from the shapes. Planes and rows travel to neighbours only, but TensorFlow's all-to-all sends as much
+        to all.
         """
         point, others = self.point, self.point.spatial_parts - 1
         traffic = self.benchmark.part_traffic(point.spatial_parts)

@@ -2,7 +2,7 @@
 
 The ranks run one program over the mesh of all their devices: `jax.jit` of a `shard_map`, in which each rank computes
 with its own batch and statistics, as with the other engines. The program itself averages the gradients, so that XLA can
-overlap the exchange with computation.
+overlap the exchange with computation between GPUs; between processors it is one message after the last gradient.
 
 Weights and optimizer state are one array for all ranks (replicated). Per-rank values (moving statistics, random
 streams, sums over micro-batches) have an additional axis, of which each rank holds one element.

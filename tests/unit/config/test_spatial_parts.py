@@ -84,7 +84,7 @@ def test_other_benchmarks_refuse_it(folder: Path, workload: str) -> None:  # noq
 
 
 def test_cubes_are_cut_along_the_depth_first_and_then_along_rows(folder: Path) -> None:  # noqa: F811
-    """Part p is at (p // rows, p % rows), as in Fugaku's 4 x 4."""
+    """Part p is at (p // rows, p % rows)."""
     change(folder, BENCHMARK, "model.conv_layers", 2)
     benchmark = load(folder, 1).benchmarks["cosmoflow_tiny"]
     assert [benchmark.part_grid(parts) for parts in (1, 2, 4, 8, 16)] == [(1, 1), (2, 1), (4, 1), (4, 2), (4, 4)]

@@ -18,7 +18,7 @@ from hpcai.metrics.profiles.spans import covered_length, group_overlapping, merg
 NEGOTIATION = "NEGOTIATE_"
 OPERATIONS = ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER", "ADASUM", "BARRIER", "JOIN")
 ALLTOALL = "ALLTOALL"
-"""The operation with which ranks that share samples exchange planes; nothing else in a step uses it."""
+"""The operation with which ranks that share samples exchange planes and rows; nothing else in a step uses it."""
 HALO = "halo exchange"
 LIBRARIES = ("NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_", "MLSL_")
 ALLREDUCE = "_ALLREDUCE"

@@ -67,7 +67,7 @@ def _compress(point: Row) -> Iterator[Row]:
     if point["compression"] != "none":
         return
     traffic, parts = number_of(point, "traffic_bytes"), number_of(point, "part_bytes")
-    kept = parts / traffic if parts > 0 and traffic > 0 else 0.0  # planes of shared samples are not compressed
+    kept = parts / traffic if parts > 0 and traffic > 0 else 0.0  # what shared samples need is not compressed
     intensity = float(point["intensity_flop_per_byte"]) / ((1 - kept) / HALVED + kept)
     links = float(point["participants"])
     roof = attainable_rate(float(point["compute_roof_flop_per_s"]), intensity, float(point["link_bytes_per_s"]), links)

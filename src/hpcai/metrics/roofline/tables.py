@@ -20,7 +20,7 @@ from hpcai.metrics.roofline.placing import place_points
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
 
 PARTS_SHARED = Message(
-    "tables.parts_shared", "planes that {parts} ranks of a replica exchange, modelled from the shapes"
+    "tables.parts_shared", "planes and rows that {parts} ranks of a replica exchange, modelled from the shapes"
 )
 
 GRADIENT_BYTES = {"none": 4, "fp16": 2}
@@ -131,23 +131,33 @@ def _message(score: Row, communication: pd.DataFrame | None, runs: pd.DataFrame,
 def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
     """Return the bytes that a participant sends because ranks share samples; over a network, those that leave a node.
 
-    A replica within one node sends nothing over the network. Otherwise a node sends at most as much as a rank, which
-    has as many neighbours.
+    A replica within one node sends nothing over the network. Otherwise a node sends at most what its ranks send whose
+    replicas lie on other nodes, too.
     """
     own = _same_point(runs, score) if "part_bytes" in runs else runs.iloc[:0]
     sent = own[own["part_bytes"] > 0] if len(own) else own
     if sent.empty:
         return {}
     first = records_of(sent)[0]
-    inside = int(first["ranks_per_node"]) % int(first["spatial_parts"]) == 0
-    if row["scope"] == NETWORK and inside:
+    parts, most, senders = int(first["spatial_parts"]), "", 1
+    if row["scope"] == NETWORK and nodes > 1:
+        most, senders = "; at most, of a node", _most_senders(int(first["ranks_per_node"]), parts)
+    if senders == 0:
         return {"part_bytes": 0.0}
-    most = "; at most, of a node" if row["scope"] == NETWORK and nodes > 1 else ""
-    said = PARTS_SHARED(parts=int(first["spatial_parts"]))
     return {
-        "part_bytes": float(first["part_bytes"]),
-        "note": join_words(row.get("note", ""), f"{said}{most}", separator="; "),
+        "part_bytes": senders * float(first["part_bytes"]),
+        "note": join_words(row.get("note", ""), f"{PARTS_SHARED(parts=parts)}{most}", separator="; "),
     }
+
+
+def _most_senders(ranks_per_node: int, parts: int) -> int:
+    """Return how many ranks of a node share samples with other nodes, on the node that has most of them."""
+    nodes = [range(node * ranks_per_node, (node + 1) * ranks_per_node) for node in range(parts)]  # then they repeat
+    replicas = [[rank // parts * parts for rank in node] for node in nodes]
+    return max(
+        sum(first < node.start or first + parts > node.stop for first in firsts)
+        for node, firsts in zip(nodes, replicas, strict=True)
+    )
 
 
 def _link(row: Row, counts: tuple[int, int], views: Views, machine: Machine) -> Row:

@@ -103,7 +103,7 @@ def list_tensors(layer: Layer) -> list[int]:
 
 
 def count_last_planes(network: tuple[Layer, ...]) -> float:
-    """Return the planes that the last pool or convolution leaves; more parts of a sample are cut along rows, too."""
+    """Return the fewest planes that any pool or convolution leaves: a sample has no more parts along an edge."""
     spatial = (layer.output_shape[0] for layer in network if layer.kind in (*CONVOLUTIONS, "max_pool"))
     return min(spatial, default=math.inf)
 

@@ -26,6 +26,11 @@ from hpcai.predict.training.roofline_cost import COST_MODELS, CostModel, LayerTi
 Floats = NDArray[np.float64]
 Optimizer = Literal["none", "sgd", "momentum", "adam"]
 
+TOO_MANY_PARTS = Message(
+    "step.too_many_parts",
+    "{parts:g} processes share each sample, expected at most {planes:g} along depth and rows each: the smallest layer "
+    "has {planes:g} planes",
+)
 UNEVEN_REPLICAS = Message(
     "step.uneven_replicas", "ranks is {ranks:g}, expected a multiple of the {parts:g} processes that share each sample"
 )
@@ -61,7 +66,7 @@ class Scenario:
     input_s_per_sample
         Time of one process to prepare a sample.
     spatial_parts
-        Processes that share each sample, split along its first axis; 1: whole samples.
+        Processes that share each sample, split along its first and second axis; 1: whole samples.
     """
 
     peak_flop_per_s: ArrayLike
@@ -299,14 +304,20 @@ def time_messages(layers: tuple[Layer, ...], scenario: Scenario, model: StepMode
 
 
 def time_halos(layers: tuple[Layer, ...], scenario: Scenario) -> Floats:
-    """Return the time per step in which processes that share samples exchange planes [s]; 0 for whole samples.
+    """Return the time per step in which processes that share samples exchange planes and rows [s]; 0 for whole samples.
 
     Samples are cut along the depth as far as the pools allow, then along rows. Before each convolution, ``kernel - 1``
     planes of its input cross each boundary between two parts, then rows, and as many on the way back, except for a
-    layer that reads the data. A process in the middle has two boundaries each way. Computation does not overlap.
+    layer that reads the data. A process in the middle has two boundaries each way; of an even kernel, both count
+    alike. Computation does not overlap.
+
+    Raises
+    ------
+    ConfigError
+        If samples cannot be cut into as many parts.
     """
     parts = np.asarray(scenario.spatial_parts, float)
-    depth = np.minimum(parts, count_last_planes(layers))
+    depth = np.vectorize(_along_depth, otypes=[float])(parts, count_last_planes(layers))
     rows = parts / depth
     sent, exchanges = np.zeros(parts.shape), np.zeros(parts.shape)
     for layer in layers:
@@ -321,6 +332,16 @@ def time_halos(layers: tuple[Layer, ...], scenario: Scenario) -> Floats:
     batch, precision_bytes, latency_s, link_bit_per_s = (np.asarray(getattr(scenario, name), float) for name in names)
     waiting_s = exchanges * latency_s + 8 * sent * batch * precision_bytes / link_bit_per_s
     return np.asarray(np.where(parts > 1, waiting_s, 0.0))
+
+
+def _along_depth(parts: float, planes: float) -> float:
+    """Return how many of the parts lie along the depth: as many as its planes allow."""
+    if not parts > planes:
+        return parts
+    depth = max(number for number in range(1, int(planes) + 1) if parts % number == 0)
+    if parts / depth > planes:
+        raise ConfigError(TOO_MANY_PARTS(parts=parts, planes=planes))
+    return float(depth)
 
 
 def _find_waiting(times: LayerTimes, gradients_s: Floats, messages_s: Floats) -> Floats:

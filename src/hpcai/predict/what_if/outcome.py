@@ -21,7 +21,7 @@ OVERLAP = "messages travel one after another while gradients are computed, ready
 GROUPS = "exchanging batch-norm statistics within groups of ranks takes no additional time"
 PARTS = Message(
     "outcome.parts",
-    "{parts} ranks share each sample: each computes its part of the voxels, and waits for planes before each "
+    "{parts} ranks share each sample: each computes its part of the voxels, and waits for planes and rows before each "
     "convolution, both ways, over the link of the allreduce",
 )
 BOUNDS = ("", "low_", "high_")

@@ -162,9 +162,9 @@ class StepModel:
     overlap
         Whether messages are sent during the backward pass.
     convolutions
-        Layers before which ranks that share samples exchange planes.
+        Layers before which ranks that share samples exchange planes and rows.
     last_planes
-        Planes that the last pool leaves: more parts of a sample are cut along rows, too, which exchanges twice.
+        Planes of the smallest layer: more parts of a sample than these are cut along rows, too, and exchange twice.
     shares_samples
         Whether it supports ranks that share samples.
     """
@@ -222,8 +222,9 @@ class StepModel:
             return 0.0
         waiting_s = exchange.coordination_s + exchange.latency_s
         sent_bytes = setting.micro_batch * setting.part_bytes_per_sample
-        exchanges = 2 if setting.spatial_parts > self.last_planes else 1
-        return 2 * exchanges * self.convolutions * waiting_s + 8 * sent_bytes / exchange.link_bit_per_s
+        axes = 2 if setting.spatial_parts > self.last_planes else 1
+        exchanges = axes * (2 * self.convolutions - 1) + 1
+        return exchanges * waiting_s + 8 * sent_bytes / exchange.link_bit_per_s
 
     def _why_no_model(self, precision: str, reason: str) -> str:
         words = NO_MODEL(precision=precision, model=self.words)

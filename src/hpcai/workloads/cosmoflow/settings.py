@@ -161,7 +161,7 @@ class CosmoFlowBenchmark(BenchmarkSettings):
             plane = edge // grid.rows * edge * channels
             row = (edge // grid.depth + before + behind) * edge * channels
             for size, along in ((plane, grid.depth), (row, grid.rows)):
-                # A last part needs nothing behind, and sends back less than it sent.
+                # Of two parts the later sends what the other needs behind it, and the gradient of what it got before.
                 forward, back = {1: (0, 0), 2: (behind, before)}.get(along, (before + behind, before + behind))
                 sent += size * (forward if block == 0 else forward + back)
                 sent_at_most += size * (along > 1) * behind * (1 if block == 0 else 2)

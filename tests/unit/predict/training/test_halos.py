@@ -6,7 +6,7 @@ from unit.refusals import refused
 
 from hpcai.core.errors import ConfigError
 from hpcai.predict.training.layers import Layer, LayerList
-from hpcai.predict.training.step import UNEVEN_REPLICAS, Scenario, predict_step, time_halos
+from hpcai.predict.training.step import TOO_MANY_PARTS, UNEVEN_REPLICAS, Scenario, predict_step, time_halos
 
 NETWORK = LayerList(
     name="cubes",
@@ -41,6 +41,20 @@ def test_more_parts_than_the_last_planes_are_cut_along_rows() -> None:
     rows = (8 // 4 + 2) * 8 * 2 + 2 * ((4 // 4 + 2) * 4 * 4)
     expected = 2 * 3 * LATENCY_S + 8 * 4 * 3 * 2 * (planes + rows) / LINK
     assert time_halos(NETWORK.layers, scenario(16, 3, 16)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("parts", [32, 5, 64])
+def test_no_edge_has_more_parts_than_the_smallest_layer_has_planes(parts: int) -> None:
+    with refused(ConfigError, TOO_MANY_PARTS, parts=parts, planes=4):
+        time_halos(NETWORK.layers, scenario(parts, 3, parts))
+
+
+def test_parts_are_whole_numbers_along_each_edge() -> None:
+    """6 = 3 x 2, as 4 planes cannot be divided among more."""
+    planes = 8 / 2 * 8 * 2 + 2 * (4 / 2 * 4 * 4)
+    rows = (8 / 3 + 2) * 8 * 2 + 2 * ((4 / 3 + 2) * 4 * 4)
+    expected = 2 * 3 * LATENCY_S + 8 * 4 * 3 * (2 * planes + rows) / LINK
+    assert time_halos(NETWORK.layers, scenario(6, 3, 6)) == pytest.approx(expected)
 
 
 def test_convolutions_are_shared_and_dense_layers_are_not() -> None:

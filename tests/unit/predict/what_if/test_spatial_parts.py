@@ -31,7 +31,7 @@ def test_a_part_of_a_sample_takes_its_share_and_waits_for_planes() -> None:
 
 def test_parts_along_rows_wait_twice() -> None:
     planes, both = (model(last_planes=most).estimate(SHARED, LINK) for most in (4, 2))
-    waiting_s = 2 * 5 * (studies.LATENCY_S / 2 + studies.WAITING_S)
+    waiting_s = 9 * (studies.LATENCY_S / 2 + studies.WAITING_S)  # the gather stays one exchange
     assert both.communication_s - planes.communication_s == pytest.approx(waiting_s)
 
 

@@ -55,15 +55,18 @@ def test_numbers_of_every_precision_have_a_size(precision: str) -> None:
 @pytest.mark.parametrize("case", [(2, 3, 2), (2, 2, 2), (4, 3, 2), (4, 2, 2), (4, 3, 3), (8, 2, 2)])
 def test_a_step_hands_over_what_is_modelled(case: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     parts, kernel, conv_layers = case
-    sent_bytes = np.zeros(parts)
+    sent_bytes, by_tensorflow_bytes = np.zeros(parts), np.zeros(parts)
     exchange, gather = Group.group_exchange, Group.group_gather
 
     def counted_exchange(self: Group, rows: tf.Tensor, sent: list[int], received: list[int], name: str) -> tf.Tensor:
         sent_bytes[self._own.rank] += rows.numpy().nbytes
+        row_bytes = rows.numpy().itemsize * int(np.prod(rows.shape[1:]))
+        by_tensorflow_bytes[self._own.rank] += (parts - 1) * max(*sent, *received) * row_bytes
         return exchange(self, rows, sent, received, name)
 
     def counted_gather(self: Group, rows: tf.Tensor, name: str) -> tf.Tensor:
-        sent_bytes[self._own.rank] += (parts - 1) * rows.numpy().nbytes
+        for counted in (sent_bytes, by_tensorflow_bytes):
+            counted[self._own.rank] += (parts - 1) * rows.numpy().nbytes
         return gather(self, rows, name)
 
     monkeypatch.setattr(Group, "group_exchange", counted_exchange)
@@ -78,5 +81,7 @@ def test_a_step_hands_over_what_is_modelled(case: tuple[int, int, int], monkeypa
 
     with group(parts) as ranks:
         ranks.run(step)
-    modelled = workload(parts, kernel=kernel, conv_layers=conv_layers).plan.part_bytes
-    assert sent_bytes.max() == pytest.approx(modelled)
+    plan = workload(parts, kernel=kernel, conv_layers=conv_layers).plan
+    assert sent_bytes.max() == pytest.approx(plan.part_bytes)
+    point = plan.point.model_copy(update={"engine": "tensorflow"})
+    assert by_tensorflow_bytes == pytest.approx(plan.model_copy(update={"point": point}).part_bytes)  # of every rank
