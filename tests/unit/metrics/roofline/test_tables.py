@@ -572,8 +572,9 @@ def test_shared_samples_add_to_the_traffic_of_a_rank():
     ("ranks_per_node", "parts", "sent"), [(8, 4, 0.0), (1, 4, 1e6), (2, 4, 2e6), (6, 4, 2e6), (4, 16, 4e6), (5, 4, 5e6)]
 )
 def test_over_a_network_only_replicas_of_several_nodes_send(ranks_per_node, parts, sent):
-    """At most what the ranks send whose replicas lie on several nodes: of 6 ranks a node has one
-    whole replica of 4; of 5 the second node (5 to 9) has none.
+    """At most what the ranks send whose replicas lie on several nodes.
+
+    Of 6 ranks each node has a whole replica of 4; of 5 the second node, ranks 5 to 9, has none.
     """
     point = only(shared(4, ranks_per_node, parts), scope="network", variant="fp32")
     assert point["part_bytes"] == sent
