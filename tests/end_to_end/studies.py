@@ -2,6 +2,7 @@
 
 import shutil
 
+import pandas as pd
 from workflow_project import ROOT, SHORT_MEASUREMENTS, Project, edit_yaml
 
 PROJECT_FILES = ("Snakefile", "workflow", "src", "config", "profiles", "reports", "envs")
@@ -74,3 +75,13 @@ def engine_study(folder, engine):
     assert done.returncode == 0, done.stdout
     project.output = done.stdout
     return project
+
+
+def table(study, name):
+    """Return a table of a study's results."""
+    return pd.read_parquet(study.directory / f"results/tables/{name}.parquet")
+
+
+def engine_of(study):
+    """Return the engine of a study whose runs have one."""
+    return table(study, "runs")["engine"].iloc[0]

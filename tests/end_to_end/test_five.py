@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from browser.checks import check_page, missing_browser
 from end_to_end.rank_runs import check_log
-from end_to_end.studies import BENCHMARKS, TIMELINES, captures_of, five_by_tensorflow
+from end_to_end.studies import BENCHMARKS, TIMELINES, captures_of, engine_of, five_by_tensorflow, table
 
 from hpcai.machine.work.compiled_step import DENSE
 from hpcai.machine.work.step import WorkReport
@@ -42,10 +42,6 @@ def study(request, tmp_path_factory):
     if request.param == "horovod":
         return request.getfixturevalue("five_study")
     return five_by_tensorflow(tmp_path_factory.mktemp("five_by_tensorflow"))
-
-
-def engine_of(study):
-    return table(study, "runs")["engine"].iloc[0]
 
 
 @pytest.fixture(scope="module")
@@ -239,10 +235,6 @@ def test_kernels_of_all_five_are_profiled(measured):
     kernels = profile_all_five(measured, "kernels", "kernels")
     assert set(kernels["benchmark"]) == {f"{name}_mini" for name in BENCHMARKS}
     assert kernels.groupby("run_id")["share_ratio"].sum().to_numpy() == pytest.approx(1.0)
-
-
-def table(study, name):
-    return pd.read_parquet(study.directory / f"results/tables/{name}.parquet")
 
 
 def test_scores_follow_the_suites(study):

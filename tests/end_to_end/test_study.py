@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from end_to_end.rank_runs import ENGINES
-from end_to_end.studies import engine_study
+from end_to_end.studies import engine_of, engine_study, table
 from workflow_project import edit_yaml
 
 from hpcai.catalogue.profiles import PROFILES
@@ -86,14 +86,6 @@ def test_profiled_run_is_another_run(study):
     assert sum(epoch.steps for epoch in record.epochs) == record.plan.max_steps
     assert "NEGOTIATE_ALLREDUCE" in (folder / "raw/timeline.json").read_text()
     assert record.plan.seed not in pd.read_parquet(study.directory / "results/tables/runs.parquet")["seed"].to_list()
-
-
-def engine_of(study):
-    return table(study, "runs")["engine"].iloc[0]
-
-
-def table(study, name):
-    return pd.read_parquet(study.directory / f"results/tables/{name}.parquet")
 
 
 def test_every_profile_is_there_or_says_why_not(study):

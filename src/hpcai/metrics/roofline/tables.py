@@ -85,7 +85,7 @@ def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: p
     if ranks == 1:
         return row
     row |= _message(score, views.get("communication"), runs, row)
-    row |= _parts(score, runs, row, nodes)
+    row |= _parts(score, runs, row)
     own_views = {
         name: of_engine(view, score["engine"]) for name, view in views.items() if name in ("links", "link_fits")
     }
@@ -128,7 +128,7 @@ def _message(score: Row, communication: pd.DataFrame | None, runs: pd.DataFrame,
     return {"message_bytes": float(parameters.iloc[0]) * width, "message_method": "modelled", "note": note}
 
 
-def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
+def _parts(score: Row, runs: pd.DataFrame, row: Row) -> Row:
     """Return the bytes that a participant sends because ranks share samples; over a network, those that leave a node.
 
     A replica within one node sends nothing over the network. Otherwise a node sends at most what its ranks send whose
@@ -140,7 +140,7 @@ def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
         return {}
     first = records_of(sent)[0]
     parts, most, senders = int(first["spatial_parts"]), "", 1
-    if row["scope"] == NETWORK and nodes > 1:
+    if row["scope"] == NETWORK:
         most, senders = "; at most, of a node", _most_senders(int(first["ranks_per_node"]), parts)
     if senders == 0:
         return {"part_bytes": 0.0}

@@ -95,7 +95,7 @@ class CosmoFlowRecipe(RecipeSettings):
 
 
 class PartGrid(NamedTuple):
-    """Numbers of parts of a cube along its depth and along its rows; part ``p`` is at ``divmod(p, rows)``."""
+    """Numbers of parts of a cube along its depth and along its rows."""
 
     depth: int
     rows: int
@@ -105,10 +105,14 @@ class PartGrid(NamedTuple):
         """Number of ranks that share a cube."""
         return self.depth * self.rows
 
+    def place(self, part: int) -> tuple[int, int]:
+        """Return where a part lies along the depth and along the rows."""
+        return divmod(part, self.rows)
+
     def neighbours(self, axis: int) -> list[tuple[int, int]]:
         """Return all pairs of parts of which the second follows the first along depth (1) or rows (2)."""
         along, step = self[axis - 1], self.rows if axis == 1 else 1
-        return [(part, part + step) for part in range(self.parts) if divmod(part, self.rows)[axis - 1] < along - 1]
+        return [(part, part + step) for part in range(self.parts) if self.place(part)[axis - 1] < along - 1]
 
 
 class CosmoFlowBenchmark(BenchmarkSettings):

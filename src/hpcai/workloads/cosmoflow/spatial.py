@@ -88,8 +88,8 @@ def _joined(values: tf.Tensor, axis: int, around: tuple[int, int], grid: PartGri
         if earlier == part:
             sent[later], received[later] = before, behind
     # All ranks build the same operations, even those with nothing to exchange.
-    to_previous, of_previous = sum(sent[:part]), sum(received[:part])
-    own = tf.concat([_between(values, axis, 0, to_previous), _last(values, axis, sum(sent[part:]))], axis)
+    (to_previous, to_next), (of_previous, of_next) = ((sum(n[:part]), sum(n[part:])) for n in (sent, received))
+    own = tf.concat([_between(values, axis, 0, to_previous), _last(values, axis, to_next)], axis)
     swapped = [axis, *(0 if place == axis else place for place in range(1, 5))]
     given = collective.exchange_in_group(tf.transpose(own, swapped), sent, received, f"{name}.{NAMES[axis]}")
     found = tf.transpose(given, swapped)
@@ -98,8 +98,8 @@ def _joined(values: tf.Tensor, axis: int, around: tuple[int, int], grid: PartGri
         _between(zeros, axis, 0, before - of_previous),
         _between(found, axis, 0, of_previous),
         values,
-        _last(found, axis, sum(received[part:])),
-        _between(zeros, axis, 0, behind - sum(received[part:])),
+        _last(found, axis, of_next),
+        _between(zeros, axis, 0, behind - of_next),
     ]
     return tf.concat(joined, axis)
 

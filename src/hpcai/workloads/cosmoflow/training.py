@@ -91,7 +91,7 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         counts = tf.io.decode_raw(example["x"], tf.int16, little_endian=True)
         (depth, *plane), grid = self.cube, self._grid
         parts = tf.reshape(counts, (grid.depth, depth, grid.rows, *plane))
-        along_depth, along_rows = divmod(collective.part_of(grid.parts), grid.rows)
+        along_depth, along_rows = grid.place(collective.part_of(grid.parts))
         own = parts[along_depth, :, along_rows]
         if seed is not None and self.benchmark.recipe.augmentation == "symmetries":
             own = random_symmetry(own, seed)  # of a whole cube (hpcai.config.execution)

@@ -99,7 +99,7 @@ def _part(file: int, begin: int, found_bytes: int, shape: Sequence[int], part: i
     cube_bytes = 2 * int(np.prod(shape))
     if found_bytes != cube_bytes:
         raise ValueError(f"{found_bytes} bytes of x", f"{cube_bytes} for int16 of shape {tuple(shape)}")
-    along_depth, along_rows = divmod(part, grid.rows)
+    along_depth, along_rows = grid.place(part)
     depth, plane_bytes = shape[0] // grid.depth, cube_bytes // shape[0]
     begin += along_depth * depth * plane_bytes
     # Whole planes lie together; of planes that are cut, each has a range of its own.
